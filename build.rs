@@ -1,0 +1,3 @@
+//! Compiles the seccomp profiles to BPF.
+
+fn main() {}

@@ -1,0 +1,7 @@
+//! The event stream: every verdict, one JSON object a line.
+
+pub mod event;
+pub mod sink;
+
+pub use event::Event;
+pub use sink::Audit;

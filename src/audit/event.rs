@@ -1,0 +1,142 @@
+//! What one event says, and the table of codes it may carry.
+
+use serde::Serialize;
+use std::path::Path;
+
+use crate::settings::Origin;
+
+/// One recorded decision or turn of the run. [`crate::Audit`] adds time, sequence and run id.
+#[derive(Debug, Serialize)]
+pub struct Event<'a> {
+    /// What part of the sandbox speaks.
+    pub kind: Kind,
+    /// What was attempted: `connect`, `start`, `end`.
+    pub op: &'a str,
+    /// What it was attempted on: `no.example.org:443`.
+    pub target: Option<&'a str>,
+    /// How it was decided; `None` where nothing was decided.
+    pub verdict: Option<Verdict>,
+    /// Why, as `kind.subject.cause`. Never renamed.
+    pub code: Code,
+    /// The rule that decided, where one did.
+    pub rule: Option<Rule<'a>>,
+    /// The process that asked; unknown to the proxies of this version.
+    pub process: Option<Process>,
+    /// The setting that would allow it.
+    pub suggest: Option<Suggest<'a>>,
+    /// What this kind of event adds, inlined: `asked` and `enforced`, or `status`.
+    #[serde(flatten)]
+    pub detail: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+impl<'a> Event<'a> {
+    /// Starts an event from what it is about; the rest is filled in by struct update.
+    pub fn new(kind: Kind, op: &'a str, code: Code) -> Self {
+        Self {
+            kind,
+            op,
+            target: None,
+            verdict: None,
+            code,
+            rule: None,
+            process: None,
+            suggest: None,
+            detail: None,
+        }
+    }
+}
+
+/// What part of the sandbox speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Start, refusal and end of a run.
+    Lifecycle,
+    /// A connection asked of the proxies.
+    Net,
+}
+
+/// How it was decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It may happen.
+    Allowed,
+    /// A rule, or the lack of one, refused it.
+    Denied,
+    /// It was allowed and then failed for another reason.
+    Failed,
+}
+
+/// Why, as `kind.subject.cause`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Code {
+    /// The sandbox stands and the command is about to start.
+    #[serde(rename = "lifecycle.run.start")]
+    RunStart,
+    /// The command did not run.
+    #[serde(rename = "lifecycle.run.refused")]
+    RunRefused,
+    /// The command ended.
+    #[serde(rename = "lifecycle.run.end")]
+    RunEnd,
+    /// The host is listed and the address passed.
+    #[serde(rename = "net.host.listed")]
+    HostListed,
+    /// No entry of `network.allowedDomains` matches.
+    #[serde(rename = "net.host.unlisted")]
+    HostUnlisted,
+    /// An entry of `network.deniedDomains` matches.
+    #[serde(rename = "net.host.denied")]
+    HostDenied,
+    /// The host or the request cannot be understood in one way only.
+    #[serde(rename = "net.request.malformed")]
+    RequestMalformed,
+    /// The name leads to an address that is out of bounds.
+    #[serde(rename = "net.address.denied")]
+    AddressDenied,
+    /// The host is allowed and could not be reached.
+    #[serde(rename = "net.upstream.failed")]
+    UpstreamFailed,
+    /// The request needs something the proxies do not do: UDP, BIND.
+    #[serde(rename = "net.command.unsupported")]
+    CommandUnsupported,
+}
+
+/// The rule that decided, and where it stands.
+#[derive(Debug, Clone, Serialize)]
+pub struct Rule<'a> {
+    /// `network.allowedDomains`
+    pub key: &'static str,
+    /// The entry as written.
+    pub entry: &'a str,
+    /// The settings file; `None` for a built-in rule.
+    pub file: Option<&'a Path>,
+    /// Line in it, counted from 1.
+    pub line: u32,
+}
+
+impl<'a> Rule<'a> {
+    /// Points at the entry of a settings file.
+    pub fn new(entry: &'a str, origin: &'a Origin) -> Self {
+        Self { key: origin.key, entry, file: origin.file.as_deref(), line: origin.line }
+    }
+}
+
+/// The process that asked.
+#[derive(Debug, Clone, Serialize)]
+pub struct Process {
+    /// Process id as the sandbox sees it.
+    pub pid: u32,
+    /// Path of its program.
+    pub exe: Option<String>,
+}
+
+/// The setting that would allow what was refused.
+#[derive(Debug, Clone, Serialize)]
+pub struct Suggest<'a> {
+    /// Key of the settings file.
+    pub key: &'static str,
+    /// Entry to add to it.
+    pub add: &'a str,
+}

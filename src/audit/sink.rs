@@ -1,0 +1,179 @@
+//! Where events go: a file the launcher writes, or a socket to the launcher that writes it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::event::Event;
+use crate::error::{Error, Kind, Result};
+
+/// Longest event passed between our processes, in bytes; SOCK_SEQPACKET keeps it whole.
+const MAX_RECORD: usize = 32 * 1024;
+
+/// Records events and, under `--debug`, says on stderr what happens.
+///
+/// Cheap to call where nobody listens. Never blocks the caller on a slow reader.
+#[derive(Debug)]
+pub struct Audit {
+    target: Target,
+    debug: bool,
+}
+
+#[derive(Debug)]
+enum Target {
+    None,
+    File(Mutex<Writer>),
+    Launcher(OwnedFd, AtomicU64),
+}
+
+#[derive(Debug)]
+struct Writer {
+    file: File,
+    run: String,
+    seq: u64,
+}
+
+/// An event with the envelope around it, in the order it is printed.
+#[derive(Serialize)]
+struct Envelope<'a, T> {
+    v: u32,
+    time: &'a str,
+    seq: u64,
+    run: &'a str,
+    #[serde(flatten)]
+    event: T,
+}
+
+/// What our own processes send the launcher: it alone knows sequence and run.
+#[derive(Serialize, serde::Deserialize)]
+struct Record {
+    time: String,
+    event: Box<serde_json::value::RawValue>,
+}
+
+impl Audit {
+    /// Records nothing.
+    pub fn none(debug: Debug) -> Self {
+        Self { target: Target::None, debug: debug == Debug::On }
+    }
+
+    /// Appends to `path`, which is created mode 0600 and must not be a link.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending.
+    pub fn to_file(path: &Path, run: &str, debug: Debug) -> Result<Self> {
+        use std::os::unix::fs::OpenOptionsExt;
+        // O_NOFOLLOW: a link planted in the place of the log would send our
+        // writes to a file the command cannot reach itself. O_NONBLOCK: a FIFO
+        // without a reader fails at once instead of holding up the launch.
+        let file = File::options()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags((nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK).bits())
+            .open(path)
+            .map_err(|error| {
+                Error::new(Kind::Usage, format!("cannot write events to {}", path.display()))
+                    .call("open", error)
+                    .with_hint("name a plain file in a directory you can write")
+            })?;
+        let writer = Writer { file, run: run.to_owned(), seq: 0 };
+        Ok(Self { target: Target::File(Mutex::new(writer)), debug: debug == Debug::On })
+    }
+
+    /// Sends events to the launcher over `socket`, a non-blocking SOCK_SEQPACKET.
+    pub fn to_launcher(socket: OwnedFd, debug: Debug) -> Self {
+        Self {
+            target: Target::Launcher(socket, AtomicU64::new(0)),
+            debug: debug == Debug::On,
+        }
+    }
+
+    /// Tells whether anyone records events, so that another process need not send them.
+    pub fn is_recording(&self) -> bool {
+        !matches!(self.target, Target::None)
+    }
+
+    /// Tells whether `--debug` is on.
+    pub fn debug_mode(&self) -> Debug {
+        if self.debug { Debug::On } else { Debug::Off }
+    }
+
+    /// Records one event. A sink that fails is said once on stderr by the launcher, and the
+    /// run goes on: an event is a report, never a decision.
+    pub fn record(&self, event: &Event<'_>) {
+        match &self.target {
+            Target::None => {}
+            Target::File(writer) => write(writer, &now(), event),
+            Target::Launcher(socket, dropped) => send(socket, dropped, event),
+        }
+    }
+
+    /// Writes an event that one of our own processes sent with [`Audit::to_launcher`].
+    pub fn record_received(&self, datagram: &[u8]) {
+        let Target::File(writer) = &self.target else { return };
+        if let Ok(record) = serde_json::from_slice::<Record>(datagram) {
+            write(writer, &record.time, &record.event);
+        }
+    }
+
+    /// Prints one line to stderr under `--debug`: `srt: debug: …`.
+    pub fn debug(&self, line: std::fmt::Arguments<'_>) {
+        if self.debug {
+            // A closed stderr must not end the run.
+            drop(writeln!(io::stderr(), "srt: debug: {line}"));
+        }
+    }
+}
+
+/// Whether `--debug` is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Debug {
+    /// Say what happens on stderr.
+    On,
+    /// Stay silent.
+    Off,
+}
+
+fn write(writer: &Mutex<Writer>, time: &str, event: impl Serialize) {
+    let mut writer = writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let seq = writer.seq;
+    let envelope = Envelope { v: 1, time, seq, run: &writer.run, event };
+    let Ok(mut line) = serde_json::to_vec(&envelope) else { return };
+    line.push(b'\n');
+    // One write call a line, so that lines of several runs in one file never mix.
+    if let Err(error) = writer.file.write_all(&line)
+        && seq == 0
+    {
+        drop(writeln!(io::stderr(), "srt: cannot write events: {error}"));
+    }
+    writer.seq += 1;
+}
+
+fn send(socket: &OwnedFd, dropped: &AtomicU64, event: &Event<'_>) {
+    let Ok(event) = serde_json::value::to_raw_value(event) else { return };
+    let Ok(record) = serde_json::to_vec(&Record { time: now(), event }) else { return };
+    let flags = nix::sys::socket::MsgFlags::MSG_DONTWAIT | nix::sys::socket::MsgFlags::MSG_NOSIGNAL;
+    use std::os::fd::AsRawFd;
+    if record.len() > MAX_RECORD
+        || nix::sys::socket::send(socket.as_raw_fd(), &record, flags).is_err()
+    {
+        dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn now() -> String {
+    let now = OffsetDateTime::now_utc();
+    // Microseconds, always six digits, so that lines sort as text.
+    let micros = now.microsecond();
+    let seconds = now.replace_nanosecond(0).unwrap_or(now);
+    let text = seconds.format(&Rfc3339).unwrap_or_default();
+    format!("{}.{micros:06}Z", text.trim_end_matches('Z'))
+}

@@ -1,0 +1,140 @@
+//! The one error type: what was wanted, the call that failed, why, and what to do about it.
+
+use std::fmt;
+use std::io;
+
+/// A result whose error can be shown to a person.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why the command did not run, or why we stopped watching it.
+///
+/// `Display` gives one line without the hint; [`Error::hint`] gives the remedy.
+#[derive(Debug)]
+pub struct Error(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    kind: Kind,
+    goal: String,
+    call: Option<String>,
+    source: Option<io::Error>,
+    hint: Option<String>,
+}
+
+/// What sort of failure it is; decides the exit status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The command line cannot be understood.
+    Usage,
+    /// A settings file cannot be used as it stands.
+    Settings,
+    /// This machine lacks, or refuses, something the promise rests on.
+    Unsupported,
+    /// A step of the launch failed.
+    Launch,
+    /// The command exists but cannot be executed.
+    NotExecutable,
+    /// The command was not found.
+    NotFound,
+}
+
+impl Error {
+    /// Starts an error from its goal: `cannot hide /home/ada/.ssh`.
+    pub fn new(kind: Kind, goal: impl Into<String>) -> Self {
+        Self(Box::new(Inner { kind, goal: goal.into(), call: None, source: None, hint: None }))
+    }
+
+    /// Adds the system call that failed and the errno it gave.
+    #[must_use]
+    pub fn call(mut self, call: impl Into<String>, source: impl Into<io::Error>) -> Self {
+        self.0.call = Some(call.into());
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Adds the cause where no single system call is to blame.
+    #[must_use]
+    pub fn source(mut self, source: impl Into<io::Error>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Adds what the reader can do about it.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// Returns what sort of failure this is.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// Returns what the reader can do about it, where there is something.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
+    /// Returns the exit status of `srt`: 127 and 126 as a shell gives them, else 125.
+    pub fn exit_code(&self) -> u8 {
+        match self.0.kind {
+            Kind::NotFound => 127,
+            Kind::NotExecutable => 126,
+            Kind::Usage | Kind::Settings | Kind::Unsupported | Kind::Launch => 125,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.goal)?;
+        if let Some(call) = &self.0.call {
+            write!(f, ": {call}")?;
+        }
+        match self.0.source.as_ref() {
+            Some(source) => write!(f, ": {}", errno_text(source)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}
+
+/// Names the errno as strace does, since that is what people search for.
+fn errno_text(source: &io::Error) -> String {
+    match source.raw_os_error() {
+        Some(code) => {
+            let errno = nix::errno::Errno::from_raw(code);
+            format!("{errno:?} ({})", errno.desc())
+        }
+        None => source.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_names_goal_call_and_errno() {
+        let error = Error::new(Kind::Launch, "cannot hide /home/ada/.ssh")
+            .call("mount(tmpfs)", io::Error::from_raw_os_error(1));
+        assert_eq!(
+            error.to_string(),
+            "cannot hide /home/ada/.ssh: mount(tmpfs): EPERM (Operation not permitted)"
+        );
+        assert_eq!(error.exit_code(), 125);
+    }
+
+    #[test]
+    fn missing_and_unexecutable_commands_keep_the_status_of_a_shell() {
+        assert_eq!(Error::new(Kind::NotFound, "x").exit_code(), 127);
+        assert_eq!(Error::new(Kind::NotExecutable, "x").exit_code(), 126);
+    }
+}

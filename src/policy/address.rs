@@ -1,0 +1,1 @@
+//! Which addresses a name may lead to.

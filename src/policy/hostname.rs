@@ -1,0 +1,1 @@
+//! Host names and ports as text, in one canonical form.
