@@ -33,6 +33,8 @@ pub enum Kind {
     Unsupported,
     /// A step of the launch failed.
     Launch,
+    /// This signal came before the command was started.
+    Interrupted(u8),
     /// The command exists but cannot be executed.
     NotExecutable,
     /// The command was not found.
@@ -82,6 +84,7 @@ impl Error {
         match self.0.kind {
             Kind::NotFound => 127,
             Kind::NotExecutable => 126,
+            Kind::Interrupted(signal) => 128 | signal,
             Kind::Usage | Kind::Settings | Kind::Unsupported | Kind::Launch => 125,
         }
     }

@@ -1,8 +1,13 @@
 //! What is allowed, after checking; the same on every operating system.
 
 pub mod address;
+pub mod filesystem;
+pub mod host;
 pub mod hostname;
 pub mod network;
+pub mod path;
+
+pub use host::Host;
 
 use crate::error::Result;
 use crate::settings::Settings;
@@ -11,6 +16,8 @@ use crate::settings::Settings;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Policy {
+    /// Which paths may be read and written.
+    pub filesystem: filesystem::Filesystem,
     /// Which hosts may be reached.
     pub network: network::Network,
 }
@@ -20,7 +27,9 @@ impl Policy {
     ///
     /// # Errors
     /// An entry cannot be understood, or cannot be enforced.
-    pub fn from_settings(settings: &Settings) -> Result<Self> {
-        Ok(Self { network: network::Network::from_settings(&settings.network)? })
+    pub fn from_settings(settings: &Settings, host: &Host) -> Result<Self> {
+        let filesystem = filesystem::Filesystem::from_settings(&settings.filesystem, host)?;
+        let network = network::Network::from_settings(&settings.network, Host::addresses()?)?;
+        Ok(Self { filesystem, network })
     }
 }

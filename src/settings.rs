@@ -44,6 +44,8 @@ pub struct Filesystem {
 pub struct Entry {
     /// The string itself.
     pub text: String,
+    /// Written as `{ "path": …, "literal": true }`: pattern characters mean themselves.
+    pub literal: bool,
     /// Where it stands.
     pub origin: Origin,
 }

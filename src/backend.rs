@@ -1,0 +1,115 @@
+//! The seam between what is allowed and how an operating system enforces it.
+
+use std::ffi::OsString;
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::error::Result;
+use crate::policy::{Host, Policy};
+
+/// The command as the caller gave it, and what it keeps of the caller's.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Command {
+    /// Its words; with a shell string, the string's positional parameters.
+    pub argv: Vec<OsString>,
+    /// A string for the shell, where the caller gave one.
+    pub shell_string: Option<OsString>,
+    /// Descriptors above 2 it keeps, sorted.
+    pub keep_fds: Vec<RawFd>,
+    /// The FIFO of a job server that `MAKEFLAGS` names.
+    pub job_server: Option<PathBuf>,
+}
+
+/// An operating system's way to confine a command.
+pub trait Backend {
+    /// What the kernel will be asked.
+    type Plan: std::fmt::Display;
+    /// A command that is set up and waits.
+    type Held: Held;
+
+    /// Turns what is allowed into what the kernel will be asked.
+    ///
+    /// # Errors
+    /// The policy cannot be enforced on this system.
+    fn plan(&self, policy: &mut Policy, host: &Host, command: &Command) -> Result<Self::Plan>;
+
+    /// Starts the sandbox; the command in it waits for [`Held::release`].
+    ///
+    /// # Errors
+    /// A step failed; nothing is left running.
+    fn spawn(self, plan: Self::Plan) -> Result<Self::Held>;
+}
+
+/// A sandbox that stands, with its command not yet started.
+pub trait Held {
+    /// Returns the socket the sandbox hands its listeners over, and the pid it comes from.
+    ///
+    /// # Errors
+    /// The hand-over has happened or failed already.
+    fn hand_off(&self) -> Result<(&OwnedFd, u32)>;
+
+    /// Waits until every layer holds, and reports what was asked and what is in force.
+    ///
+    /// # Errors
+    /// A layer could not be set up.
+    fn report(&mut self) -> Result<Report>;
+
+    /// Starts the command.
+    ///
+    /// # Errors
+    /// The command could not be executed.
+    fn release(&mut self) -> Result<()>;
+
+    /// Waits for the end of the command, and of everything it started. `on_readable` is
+    /// called whenever `watched` is readable, and once at the end.
+    ///
+    /// # Errors
+    /// The sandbox can no longer be watched.
+    fn wait(self, watched: Option<&OwnedFd>, on_readable: &mut dyn FnMut()) -> Result<Outcome>;
+}
+
+/// How the command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It exited with this status.
+    Exited(u8),
+    /// This signal ended it.
+    Signaled(u8),
+}
+
+impl Outcome {
+    /// Returns the exit status of `srt`: the command's own, or 128+n for signal n.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Exited(status) => status,
+            Self::Signaled(signal) => 128 | signal,
+        }
+    }
+}
+
+/// What was asked of the kernel and what it enforces, both known before the command starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// What the launch asked for.
+    pub asked: Guarantees,
+    /// What was read back once the command was confined.
+    pub enforced: Guarantees,
+}
+
+/// The layers of one sandbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Guarantees {
+    /// Namespaces of its own.
+    pub namespaces: Vec<String>,
+    /// Landlock ABI; asked: the newest known, enforced: the kernel's, if older.
+    pub landlock_abi: u32,
+    /// Seccomp programs in force.
+    pub seccomp_filters: u32,
+    /// All five capability sets are empty.
+    pub no_capabilities: bool,
+    /// No program can gain rights by being executed.
+    pub no_new_privs: bool,
+}

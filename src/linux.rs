@@ -1,0 +1,88 @@
+//! Confinement by the primitives of the Linux kernel.
+
+pub mod launch;
+pub mod plan;
+pub mod support;
+pub(crate) mod sys;
+
+use std::path::PathBuf;
+
+use crate::backend::{Backend, Command};
+use crate::error::{Error, Kind, Result};
+use crate::policy::filesystem::Access;
+use crate::policy::path::RealPath;
+use crate::policy::{Host, Policy};
+use launch::caller::Caller;
+use launch::run_directory::RunDirectory;
+use launch::{Launch, Sandbox};
+use plan::{Inputs, Layers, Plan};
+
+/// The Linux backend, holding what the caller had set.
+#[derive(Debug)]
+pub struct Linux {
+    caller: Caller,
+}
+
+impl Linux {
+    /// Notes the caller's signals and umask, and takes our own.
+    ///
+    /// # Errors
+    /// The standard descriptors hold something that would be a hole in the rules.
+    pub fn new(command: &Command) -> Result<Self> {
+        launch::descriptors::check_standard()?;
+        launch::descriptors::check_kept(&command.keep_fds)?;
+        Ok(Self { caller: Caller::note(&command.keep_fds)? })
+    }
+}
+
+impl Backend for Linux {
+    type Plan = Launch;
+    type Held = Sandbox;
+
+    fn plan(&self, policy: &mut Policy, host: &Host, command: &Command) -> Result<Launch> {
+        let cwd = RealPath::resolve(&host.cwd).map_err(|error| {
+            Error::new(Kind::Usage, "cannot use the working directory")
+                .call(format!("realpath({})", host.cwd.display()), error)
+                .with_hint("change to a directory you can enter")
+        })?;
+        let run = RunDirectory::create(host, &policy.filesystem)?;
+        let tmpdir = match own_tmpdir(policy, host) {
+            Some(path) => path,
+            None => {
+                let private = run.make_tmpdir()?;
+                let path = private.as_path().to_owned();
+                policy.filesystem.grant_private(private);
+                path
+            }
+        };
+        let layers = layers(host);
+        let plan = Plan::from_policy(policy, Inputs { host, cwd, command, tmpdir, layers })?;
+        Ok(Launch { plan, run })
+    }
+
+    fn spawn(self, launch: Launch) -> Result<Sandbox> {
+        launch::spawn(launch, self.caller)
+    }
+}
+
+/// Returns the caller's TMPDIR where the command may write it.
+fn own_tmpdir(policy: &Policy, host: &Host) -> Option<PathBuf> {
+    let named = PathBuf::from(host.var("TMPDIR")?);
+    let real = RealPath::resolve(&named).ok().filter(|_| named.is_absolute())?;
+    (policy.filesystem.access(real.as_path()) == Access::Write).then_some(named)
+}
+
+#[cfg(not(feature = "test-hooks"))]
+fn layers(_host: &Host) -> Layers {
+    Layers::Both
+}
+
+/// Lets a test switch one file layer off; such a build is never shipped.
+#[cfg(feature = "test-hooks")]
+fn layers(host: &Host) -> Layers {
+    match host.var("SRT_TEST_LAYERS").and_then(std::ffi::OsStr::to_str) {
+        Some("mounts") => Layers::Mounts,
+        Some("landlock") => Layers::Landlock,
+        _ => Layers::Both,
+    }
+}

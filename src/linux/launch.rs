@@ -1,0 +1,256 @@
+//! Carries a plan out: clone, build, confine, hold, release. Takes no policy decision.
+
+pub(crate) mod caller;
+mod command;
+pub(crate) mod control;
+pub mod descriptors;
+mod devices;
+pub(crate) mod failure;
+mod filesystems;
+pub(crate) mod handoff;
+mod init;
+mod landlock;
+pub(crate) mod namespaces;
+mod network;
+pub(crate) mod privileges;
+mod rootfs;
+pub mod run_directory;
+
+use std::fmt;
+use std::os::fd::{AsFd, OwnedFd};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::process::{DumpableBehavior, WaitId, WaitIdOptions};
+
+use crate::backend::{Guarantees, Held, Outcome, Report};
+use crate::error::{Error, Kind, Result};
+use crate::linux::plan::Plan;
+use crate::linux::{support, sys};
+use caller::Caller;
+use control::{Confined, Control, Message};
+use run_directory::RunDirectory;
+
+/// A plan and the private directory it uses.
+#[derive(Debug)]
+pub struct Launch {
+    /// What the kernel will be asked.
+    pub plan: Plan,
+    pub(crate) run: RunDirectory,
+}
+
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plan.fmt(f)
+    }
+}
+
+/// A sandbox that stands. Dropping it ends it: init sees the line close.
+#[derive(Debug)]
+pub struct Sandbox {
+    control: Control,
+    init: u32,
+    pidfd: OwnedFd,
+    signals: SignalFd,
+    run: RunDirectory,
+    seccomp_filters: u32,
+}
+
+/// Clones init into its namespaces. The caller must be single-threaded.
+pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
+    let Launch { plan, run } = launch;
+    let (ours, theirs) = Control::pair().map_err(|error| step_failed("socketpair", error))?;
+    let flags = namespaces::NAMESPACES.iter().fold(0, |flags, (flag, _)| flags | flag);
+    let (init, pidfd) = match sys::clone_into_namespaces(flags).map_err(cannot_clone)? {
+        sys::Forked::Child => {
+            drop_unused(ours);
+            init::run(&plan, &caller, &theirs, &run.socket_path())
+        }
+        sys::Forked::Parent(pid, pidfd) => (pid, pidfd),
+    };
+    drop(theirs);
+    // After the clone: a process that is not dumpable cannot write its own id maps.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
+        .map_err(|errno| step_failed("prctl(PR_SET_DUMPABLE)", errno))?;
+    command::forbid_core_dumps().map_err(|errno| step_failed("setrlimit", errno))?;
+    let signals = SignalFd::with_flags(&caller.forwarded(), SfdFlags::SFD_CLOEXEC)
+        .map_err(|errno| step_failed("signalfd", errno))?;
+    Ok(Sandbox {
+        control: ours,
+        init: init.as_raw().cast_unsigned(),
+        pidfd,
+        signals,
+        run,
+        seccomp_filters: u32::try_from(plan.filters.len()).unwrap_or(u32::MAX),
+    })
+}
+
+/// Init must not hold the launcher's end: it would never see it close.
+fn drop_unused(control: Control) {
+    drop(control);
+}
+
+fn step_failed(call: &str, error: impl Into<std::io::Error>) -> Error {
+    Error::new(Kind::Launch, "cannot start the sandbox").call(call, error)
+}
+
+/// Names the remedy for each way namespaces are refused; see clone(2) and
+/// user_namespaces(7).
+fn cannot_clone(error: std::io::Error) -> Error {
+    let hint = match error.raw_os_error() {
+        Some(libc::ENOSPC) => {
+            "a limit on namespaces is reached: raise the sysctls user.max_user_namespaces, user.max_mnt_namespaces, user.max_pid_namespaces, user.max_net_namespaces"
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            "user namespaces are refused here: set kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, or, in a container, allow clone with namespace flags in its seccomp profile"
+        }
+        Some(libc::EINVAL) => "this kernel lacks a namespace: it needs CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS and CONFIG_CGROUPS",
+        Some(libc::EAGAIN) => "the limit on processes is reached: see ulimit -u",
+        Some(libc::EDEADLK) => "the program that embeds srt runs threads: start the sandbox before them",
+        _ => "see clone(2) for this error",
+    };
+    Error::new(Kind::Unsupported, "cannot create namespaces").call("clone3", error).with_hint(hint)
+}
+
+impl Sandbox {
+    /// Waits for init's next message, or for a signal that ends the launch.
+    fn next_message(&mut self) -> Result<Message> {
+        loop {
+            let mut fds = [
+                PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            ];
+            wait_for(&mut fds);
+            if fds[0].any() == Some(true) {
+                return match self.control.receive() {
+                    Ok(Some(message)) => Ok(message),
+                    Ok(None) | Err(_) => Err(self.init_is_gone()),
+                };
+            }
+            if fds[1].any() == Some(true)
+                && let Ok(Some(info)) = self.signals.read_signal()
+                && ends_a_launch(info.ssi_signo)
+            {
+                let number = u8::try_from(info.ssi_signo).unwrap_or(u8::MAX);
+                let goal = "stopped by a signal before the command was started";
+                return Err(Error::new(Kind::Interrupted(number), goal));
+            }
+        }
+    }
+
+    fn init_is_gone(&self) -> Error {
+        Error::new(Kind::Launch, "the sandbox's first process ended while it was set up")
+            .with_hint("it may have been killed for want of memory: see the kernel's log")
+    }
+
+    /// Passes a signal on. One the terminal sent to the whole process group has reached the
+    /// command already.
+    fn forward(&self) {
+        let Ok(Some(info)) = self.signals.read_signal() else { return };
+        // si_code of a signal the kernel made itself; see sigaction(2).
+        const SI_KERNEL: i32 = 0x80;
+        if info.ssi_code == SI_KERNEL {
+            return;
+        }
+        let number = info.ssi_signo.cast_signed();
+        if let Some(signal) = rustix::process::Signal::from_named_raw(number) {
+            // An init that is gone is noticed by the line.
+            let _sent = rustix::process::pidfd_send_signal(&self.pidfd, signal);
+        }
+    }
+
+    /// Waits until init is gone, and with it every process of the sandbox.
+    fn wait_for_end(&self) {
+        let id = WaitId::PidFd(self.pidfd.as_fd());
+        while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(id.clone(), WaitIdOptions::EXITED) {}
+    }
+
+    fn report_of(&self, confined: Confined) -> Report {
+        let namespaces: Vec<String> =
+            namespaces::NAMESPACES.iter().map(|(_, name)| (*name).to_owned()).collect();
+        let asked = Guarantees {
+            namespaces,
+            landlock_abi: support::MAX_LANDLOCK_ABI.cast_unsigned(),
+            seccomp_filters: self.seccomp_filters,
+            no_capabilities: true,
+            no_new_privs: true,
+        };
+        let enforced = Guarantees {
+            landlock_abi: confined.landlock_abi.into(),
+            seccomp_filters: confined.seccomp_filters.into(),
+            ..asked.clone()
+        };
+        Report { asked, enforced }
+    }
+}
+
+/// Waits until one of `fds` is ready. An interrupted poll is repeated by the caller's loop.
+fn wait_for(fds: &mut [PollFd<'_>]) {
+    let _ready_or_interrupted = poll(fds, PollTimeout::NONE);
+}
+
+fn ends_a_launch(number: u32) -> bool {
+    matches!(
+        Signal::try_from(number.cast_signed()),
+        Ok(Signal::SIGTERM | Signal::SIGINT | Signal::SIGHUP | Signal::SIGQUIT)
+    )
+}
+
+impl Held for Sandbox {
+    fn hand_off(&self) -> Result<(&OwnedFd, u32)> {
+        let socket = self.run.socket().ok_or_else(|| self.init_is_gone())?;
+        Ok((socket, self.init))
+    }
+
+    fn report(&mut self) -> Result<Report> {
+        loop {
+            match self.next_message()? {
+                Message::Mounted => self.run.unlink_socket(),
+                Message::Ready(confined) => return Ok(self.report_of(confined)),
+                Message::Failed(failure) => return Err(failure.into()),
+                Message::Started | Message::Ended(_) => return Err(self.init_is_gone()),
+            }
+        }
+    }
+
+    fn release(&mut self) -> Result<()> {
+        self.control.send_release().map_err(|error| step_failed("send", error))?;
+        match self.next_message()? {
+            Message::Started => Ok(()),
+            Message::Failed(failure) => Err(failure.into()),
+            _ => Err(self.init_is_gone()),
+        }
+    }
+
+    fn wait(self, watched: Option<&OwnedFd>, on_readable: &mut dyn FnMut()) -> Result<Outcome> {
+        let mut watched = watched.map(AsFd::as_fd);
+        let outcome = loop {
+            let control = self.control.as_fd();
+            let other = watched.unwrap_or(control);
+            let mut fds = [control, self.signals.as_fd(), other]
+                .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            wait_for(&mut fds);
+            let [message, signal, event] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
+            if event.contains(PollFlags::POLLIN) && watched.is_some() {
+                on_readable();
+            } else if event.contains(PollFlags::POLLHUP) {
+                // The proxies are gone; there is nothing more to read.
+                watched = None;
+            }
+            if !signal.is_empty() {
+                self.forward();
+            }
+            if !message.is_empty() {
+                break match self.control.receive() {
+                    Ok(Some(Message::Ended(outcome))) => outcome,
+                    // Killed from outside: the kernel killed the command with it.
+                    _ => Outcome::Signaled(9),
+                };
+            }
+        };
+        self.wait_for_end();
+        on_readable();
+        Ok(outcome)
+    }
+}

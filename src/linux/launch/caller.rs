@@ -1,0 +1,77 @@
+//! What the caller had set and the command gets back: signals, umask, descriptors.
+
+use std::os::fd::RawFd;
+
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, sigprocmask};
+use nix::sys::stat::{Mode, umask};
+
+use super::failure::{At, Failure, Step};
+use crate::linux::sys::{self, Disposition};
+
+/// The process state of the caller that a launch changes for itself.
+#[derive(Debug)]
+pub(crate) struct Caller {
+    mask: SigSet,
+    ignored: Vec<Signal>,
+    umask: Mode,
+    keep_fds: Vec<RawFd>,
+}
+
+/// Signals that are passed on to the command.
+const FORWARDED: [Signal; 7] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+];
+
+impl Caller {
+    /// Notes the caller's settings and blocks the signals that will be passed on, so that
+    /// none is lost between now and the command's start.
+    pub(crate) fn note(keep_fds: &[RawFd]) -> Result<Self, Failure> {
+        let mut ignored = Vec::new();
+        for signal in FORWARDED.into_iter().chain([Signal::SIGPIPE, Signal::SIGCHLD]) {
+            if sys::disposition(signal).at(Step::RestoreSignals)? == Disposition::Ignored {
+                ignored.push(signal);
+            }
+        }
+        let mut mask = SigSet::empty();
+        // There is no call that only reads the umask.
+        let umask_then = umask(Mode::empty());
+        umask(umask_then);
+        let keep_fds = keep_fds.to_vec();
+        let mut caller = Self { mask, ignored, umask: umask_then, keep_fds };
+        let blocked = Some(&caller.forwarded());
+        sigprocmask(SigmaskHow::SIG_BLOCK, blocked, Some(&mut mask)).at(Step::RestoreSignals)?;
+        caller.mask = mask;
+        // A child that ends must be waited for, whatever our caller had ignored.
+        sys::set_disposition(Signal::SIGCHLD, Disposition::Default).at(Step::RestoreSignals)?;
+        Ok(caller)
+    }
+
+    /// Returns the signals that are passed on. What the caller ignores stays ignored: a
+    /// blocked signal would be queued all the same.
+    pub(crate) fn forwarded(&self) -> SigSet {
+        FORWARDED.into_iter().filter(|signal| !self.ignored.contains(signal)).collect()
+    }
+
+    /// Gives this process the caller's settings, and closes every descriptor but those the
+    /// command keeps.
+    pub(super) fn restore(&self) -> Result<(), Failure> {
+        umask(self.umask);
+        if !self.ignored.contains(&Signal::SIGPIPE) {
+            sys::set_disposition(Signal::SIGPIPE, Disposition::Default).at(Step::RestoreSignals)?;
+        }
+        if self.ignored.contains(&Signal::SIGCHLD) {
+            sys::set_disposition(Signal::SIGCHLD, Disposition::Ignored).at(Step::RestoreSignals)?;
+        }
+        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None).at(Step::RestoreSignals)?;
+        for &fd in &self.keep_fds {
+            sys::keep_across_exec(fd).at(Step::CloseDescriptors)?;
+        }
+        sys::set_close_on_exec_but(&self.keep_fds).at(Step::CloseDescriptors)
+    }
+}

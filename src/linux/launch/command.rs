@@ -1,0 +1,99 @@
+//! The command's process: from a fork of init to the program the caller asked for.
+
+use std::ffi::CString;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use super::caller::Caller;
+use super::control::Confined;
+use super::failure::{At, Failure, Step};
+use super::{landlock, privileges, rootfs};
+use crate::linux::plan::Plan;
+use crate::linux::{support, sys};
+
+/// Shell that runs a script without an interpreter line, as execvp(3) does.
+const SCRIPT_SHELL: &std::ffi::CStr = c"/bin/sh";
+
+/// Confines this process, waits for the release, and becomes the command.
+///
+/// `init` is the line to init: confined, then released, then silence or a failure.
+pub(super) fn run(plan: &Plan, caller: &Caller, mut init: UnixStream) -> ! {
+    let failure = match confine_and_wait(plan, caller, &mut init) {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    };
+    // Init ends the launch when the line closes, whether or not this arrives.
+    drop(init.write_all(&failure.encode()));
+    sys::exit_now(125)
+}
+
+fn confine_and_wait(
+    plan: &Plan,
+    caller: &Caller,
+    init: &mut UnixStream,
+) -> Result<std::convert::Infallible, Failure> {
+    sys::join_new_session_keyring().at(Step::NewKeyring)?;
+    // Without Landlock's signal scope, kill(0) from a command in the caller's process group
+    // would reach the caller; a session of its own costs it the terminal.
+    if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI || plan.ruleset.is_empty() {
+        nix::unistd::setsid().at(Step::NewSession)?;
+    }
+    privileges::drop_capabilities()?;
+    privileges::set_no_new_privs()?;
+    let landlock_abi = landlock::restrict_self(&plan.ruleset)?;
+    rootfs::enter(&plan.cwd)?;
+    let seccomp_filters = privileges::install(&plan.filters)?;
+    privileges::verify()?;
+    let confined = Confined { landlock_abi, seccomp_filters };
+    init.write_all(&[confined.landlock_abi, confined.seccomp_filters]).at(Step::Execute)?;
+    init.read_exact(&mut [0]).at(Step::Execute)?;
+    caller.restore()?;
+    Err(execute(plan))
+}
+
+/// Tries each candidate as execvp(3) does; returns only on failure.
+fn execute(plan: &Plan) -> Failure {
+    let mut last = Errno::ENOENT;
+    for program in &plan.programs {
+        let error = sys::execve(program, &plan.argv, &plan.env);
+        match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+            Errno::ENOEXEC => return execute_script(plan, program),
+            // A directory on PATH that cannot be searched does not hide a later one, but the
+            // status tells that something was found.
+            Errno::EACCES => last = Errno::EACCES,
+            Errno::ENOENT | Errno::ENOTDIR => {}
+            errno => {
+                last = errno;
+                break;
+            }
+        }
+    }
+    failed_to_execute(plan, last)
+}
+
+fn execute_script(plan: &Plan, script: &CString) -> Failure {
+    let mut argv = vec![SCRIPT_SHELL.to_owned(), script.clone()];
+    argv.extend(plan.argv.iter().skip(1).cloned());
+    let error = sys::execve(&SCRIPT_SHELL.to_owned(), &argv, &plan.env);
+    failed_to_execute(plan, Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+}
+
+/// Tells "not found" from "found but not executable" by the errors a shell tells them by.
+fn failed_to_execute(plan: &Plan, errno: Errno) -> Failure {
+    let word = plan.argv.first().map(|word| word.to_string_lossy().into_owned());
+    let step = match errno {
+        Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG | Errno::ELOOP => Step::NotFound,
+        _ => Step::Execute,
+    };
+    Failure::new(step, errno).on(Path::new(&word.unwrap_or_default()))
+}
+
+/// Keeps this process from writing a core file. Only the soft limit changes.
+pub(super) fn forbid_core_dumps() -> nix::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_CORE)?;
+    setrlimit(Resource::RLIMIT_CORE, 0, hard)
+}

@@ -1,0 +1,131 @@
+//! The line between launcher and init: one SOCK_SEQPACKET pair for the whole run.
+//!
+//! Its end of file is the death pipe of both: when one side is gone, the other ends.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+use super::failure::Failure;
+use crate::backend::Outcome;
+
+/// What init tells the launcher, in this order.
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// The proxies' socket is mounted inside; its name on the host is not needed any more.
+    Mounted,
+    /// The command is confined and waits.
+    Ready(Confined),
+    /// The command was executed.
+    Started,
+    /// The command ended.
+    Ended(Outcome),
+    /// A step failed; the command does not run.
+    Failed(Failure),
+}
+
+/// What the confined process read back about itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Confined {
+    pub(crate) landlock_abi: u8,
+    pub(crate) seccomp_filters: u8,
+}
+
+/// One end of the line.
+#[derive(Debug)]
+pub(crate) struct Control(OwnedFd);
+
+const RELEASE: &[u8] = b"R";
+const MAX_MESSAGE: usize = 8192;
+
+impl Control {
+    /// Makes both ends: the launcher's and init's.
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
+        let kind = SocketType::SEQPACKET;
+        let (a, b) =
+            rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        Ok((Self(a), Self(b)))
+    }
+
+    pub(crate) fn send(&self, message: &Message) -> io::Result<()> {
+        self.send_bytes(&message.encode())
+    }
+
+    pub(crate) fn send_release(&self) -> io::Result<()> {
+        self.send_bytes(RELEASE)
+    }
+
+    /// Waits for the next message of init; `None` once init is gone.
+    pub(crate) fn receive(&self) -> io::Result<Option<Message>> {
+        let mut buffer = [0; MAX_MESSAGE];
+        match self.receive_bytes(&mut buffer)? {
+            [] => Ok(None),
+            bytes => Message::decode(bytes).map(Some).ok_or(io::ErrorKind::InvalidData.into()),
+        }
+    }
+
+    /// Tells whether the launcher said to go on; an end of file means it is gone.
+    pub(crate) fn receive_release(&self) -> io::Result<bool> {
+        let mut buffer = [0; 8];
+        Ok(self.receive_bytes(&mut buffer)? == RELEASE)
+    }
+
+    fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        // NOSIGNAL: the other side being gone is an error here, not a SIGPIPE.
+        rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    fn receive_bytes<'b>(&self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+        loop {
+            match rustix::net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
+                Ok((len, _)) => return Ok(&buffer[..len]),
+                Err(rustix::io::Errno::INTR) => {}
+                // A peer that died with unread messages resets the line.
+                Err(rustix::io::Errno::CONNRESET) => return Ok(&[]),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+    }
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Message {
+    fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Mounted => b"m".to_vec(),
+            Self::Ready(confined) => {
+                vec![b'r', confined.landlock_abi, confined.seccomp_filters]
+            }
+            Self::Started => b"s".to_vec(),
+            Self::Ended(Outcome::Exited(status)) => vec![b'x', *status],
+            Self::Ended(Outcome::Signaled(signal)) => vec![b'k', *signal],
+            Self::Failed(failure) => {
+                let mut bytes = [b"f".as_slice(), &failure.encode()].concat();
+                bytes.truncate(MAX_MESSAGE);
+                bytes
+            }
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (tag, rest) = bytes.split_first()?;
+        match (tag, rest) {
+            (b'm', []) => Some(Self::Mounted),
+            (b'r', &[landlock_abi, seccomp_filters]) => {
+                Some(Self::Ready(Confined { landlock_abi, seccomp_filters }))
+            }
+            (b's', []) => Some(Self::Started),
+            (b'x', &[status]) => Some(Self::Ended(Outcome::Exited(status))),
+            (b'k', &[signal]) => Some(Self::Ended(Outcome::Signaled(signal))),
+            (b'f', failure) => Failure::decode(failure).map(Self::Failed),
+            _ => None,
+        }
+    }
+}

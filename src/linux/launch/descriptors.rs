@@ -1,0 +1,73 @@
+//! Which inherited descriptors a command may keep.
+
+use std::os::fd::{BorrowedFd, RawFd};
+
+use rustix::fs::FileType;
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+use crate::error::{Error, Kind, Result};
+use crate::linux::sys;
+
+/// Checks standard input, output and error: a socket there would be a way to the network, a
+/// directory a way around the file rules.
+///
+/// # Errors
+/// One of them is a directory, a block device, or a socket of a kind that reaches outside.
+pub fn check_standard() -> Result<()> {
+    for (number, name) in [(0, "input"), (1, "output"), (2, "error")] {
+        // Closed ones were opened on /dev/null before `main`.
+        let Some(fd) = sys::inherited(number) else { continue };
+        if let Some(what) = refused(fd) {
+            let goal = format!("standard {name} is {what}, which the sandbox could not confine");
+            return Err(Error::new(Kind::Usage, goal)
+                .with_hint("redirect it to a file, a pipe or /dev/null"));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that every descriptor of `--pass-fd` is there to be passed.
+///
+/// # Errors
+/// One of them is not open.
+pub fn check_kept(fds: &[RawFd]) -> Result<()> {
+    match fds.iter().find(|&&fd| !sys::is_open(fd)) {
+        None => Ok(()),
+        Some(fd) => Err(Error::new(Kind::Usage, format!("descriptor {fd} is not open"))
+            .with_hint("open it in the calling process, as in: srt --pass-fd 3 CMD 3<file")),
+    }
+}
+
+/// Tells whether both numbers are pipes, as those of a job server are.
+pub fn are_pipes(fds: [RawFd; 2]) -> bool {
+    fds.iter().all(|&fd| {
+        let kind = sys::inherited(fd).and_then(|fd| rustix::fs::fstat(fd).ok());
+        kind.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+    })
+}
+
+fn refused(fd: BorrowedFd<'_>) -> Option<&'static str> {
+    let stat = rustix::fs::fstat(fd).ok()?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => Some("a directory"),
+        FileType::BlockDevice => Some("a block device"),
+        FileType::Socket => refused_socket(fd),
+        _ if is_path_only(fd) => Some("a path without access to its file"),
+        _ => None,
+    }
+}
+
+fn refused_socket(fd: BorrowedFd<'_>) -> Option<&'static str> {
+    let connected = [SocketType::STREAM, SocketType::SEQPACKET];
+    match sockopt::socket_domain(fd).ok()? {
+        AddressFamily::UNIX => match sockopt::socket_type(fd) {
+            Ok(kind) if connected.contains(&kind) => None,
+            _ => Some("a Unix datagram socket"),
+        },
+        _ => Some("a network socket"),
+    }
+}
+
+fn is_path_only(fd: BorrowedFd<'_>) -> bool {
+    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::PATH))
+}

@@ -1,0 +1,73 @@
+//! A minimal `/dev`: a few nodes of the host, terminals and shared memory of its own.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::mount::{UnmountFlags, unmount};
+
+use super::failure::{At, Failure, Step};
+use super::filesystems;
+use super::rootfs::{EGRESS_SOCKET, Tree, attach, clone_tree, open};
+use crate::linux::plan::mounts::MountOp;
+use crate::policy::path::FileKind;
+
+/// Links every program may expect, and where they lead.
+const LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
+/// Copies the host's nodes, while its `/dev` can still be seen.
+pub(super) fn copy_nodes<'a>(
+    host: &OwnedFd,
+    ops: impl Iterator<Item = &'a MountOp>,
+) -> Result<Vec<(&'static str, OwnedFd)>, Failure> {
+    let mut nodes = Vec::new();
+    for op in ops {
+        let MountOp::Dev { nodes: names } = op else { continue };
+        for name in *names {
+            let path = Path::new("dev").join(name);
+            // A host without the node, as some containers are: the command has none either.
+            let Ok(node) = open(host, &path) else { continue };
+            let copied = clone_tree(&node, Path::new("")).at_path(Step::CloneTree, &path)?;
+            nodes.push((*name, copied));
+        }
+    }
+    Ok(nodes)
+}
+
+/// Mounts the new `/dev` over the host's, with the proxies' socket in it.
+pub(super) fn mount(
+    tree: &Tree,
+    nodes: &[(&'static str, OwnedFd)],
+    egress_socket: &OwnedFd,
+) -> Result<(), Failure> {
+    let place = Path::new("/dev");
+    let on_top = open(&tree.root, Path::new("dev")).at_path(Step::FindTarget, place)?;
+    // The stand-ins were copied from here; the copies live on.
+    rustix::process::fchdir(&on_top).at_path(Step::FindTarget, place)?;
+    unmount(".", UnmountFlags::DETACH).at_path(Step::Mount, place)?;
+    let dev = filesystems::tmpfs("0755")?;
+    for (name, _) in nodes {
+        filesystems::make(&dev, Path::new(name), FileKind::File)?;
+    }
+    for name in ["pts", "shm", "mqueue"] {
+        filesystems::make(&dev, Path::new(name), FileKind::Directory)?;
+    }
+    for (name, target) in LINKS {
+        rustix::fs::symlinkat(target, &dev, name).at_path(Step::FillTmpfs, Path::new(name))?;
+    }
+    let socket = PathBuf::from(EGRESS_SOCKET);
+    let socket_name = Path::new(socket.file_name().unwrap_or_default());
+    filesystems::make(&dev, socket_name, FileKind::File)?;
+    attach(&dev, &tree.root, place)?;
+    for (name, node) in nodes {
+        attach(node, &tree.root, &place.join(name))?;
+    }
+    attach(&filesystems::terminals()?, &tree.root, &place.join("pts"))?;
+    attach(&filesystems::tmpfs("1777")?, &tree.root, &place.join("shm"))?;
+    attach(egress_socket, &tree.root, &socket)
+}

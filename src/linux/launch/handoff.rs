@@ -1,0 +1,89 @@
+//! The hand-off of the listening sockets from init to the proxies.
+//!
+//! A socket belongs to the network namespace it was made in, whoever holds it: the proxies
+//! accept inside and dial outside, and no byte is relayed twice.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect,
+    recvmsg, sendmsg, socket_with, sockopt,
+};
+
+use super::failure::{At, Failure, Step};
+use crate::linux::plan::Role;
+
+/// Most listeners one message carries; the kernel takes up to 253 descriptors.
+const MAX_LISTENERS: usize = 64;
+
+/// The listeners of one sandbox, and the line whose end of file says that it is gone.
+#[derive(Debug)]
+pub(crate) struct HandedOver {
+    pub(crate) listeners: Vec<(Role, OwnedFd)>,
+    pub(crate) sandbox: OwnedFd,
+}
+
+/// Sends every listener over the socket at `path`; returns the connection, to be kept open.
+pub(super) fn send(path: &Path, listeners: &[(Role, OwnedFd)]) -> Result<OwnedFd, Failure> {
+    let kind = SocketType::SEQPACKET;
+    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+        .at(Step::HandOver)?;
+    let address = SocketAddrUnix::new(path).at(Step::HandOver)?;
+    connect(&socket, &address).at_path(Step::HandOver, path)?;
+    let labels: Vec<u8> = listeners.iter().map(|(role, _)| label(*role)).collect();
+    let fds: Vec<BorrowedFd<'_>> = listeners.iter().map(|(_, fd)| fd.as_fd()).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(&socket, &[IoSlice::new(&labels)], &mut ancillary, SendFlags::NOSIGNAL)
+        .at(Step::HandOver)?;
+    Ok(socket)
+}
+
+/// Accepts one connection, from process `init` alone, and takes its listeners.
+pub(crate) fn receive(socket: &OwnedFd, init: u32) -> io::Result<HandedOver> {
+    let sandbox = loop {
+        let peer = accept_with(socket, SocketFlags::CLOEXEC)?;
+        // The socket lies in a private directory, but root and the caller's other processes
+        // can reach it: only the process we cloned may decide where the proxies listen.
+        if sockopt::socket_peercred(&peer)?.pid.as_raw_pid().cast_unsigned() == init {
+            break peer;
+        }
+    };
+    let mut labels = [0; MAX_LISTENERS];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut iov = [IoSliceMut::new(&mut labels)];
+    let received = recvmsg(&sandbox, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let fds: Vec<OwnedFd> = ancillary
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let roles: Option<Vec<Role>> = labels[..received.bytes].iter().map(|&byte| role(byte)).collect();
+    let roles = roles.filter(|roles| roles.len() == fds.len() && !fds.is_empty());
+    let roles = roles.ok_or(io::ErrorKind::InvalidData)?;
+    Ok(HandedOver { listeners: roles.into_iter().zip(fds).collect(), sandbox })
+}
+
+fn label(role: Role) -> u8 {
+    match role {
+        Role::Http => b'H',
+        Role::Socks => b'S',
+    }
+}
+
+fn role(label: u8) -> Option<Role> {
+    match label {
+        b'H' => Some(Role::Http),
+        b'S' => Some(Role::Socks),
+        _ => None,
+    }
+}

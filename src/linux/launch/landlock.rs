@@ -1,0 +1,133 @@
+//! The second file layer, restricting this process by what it may open.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
+};
+use nix::errno::Errno;
+use rustix::fs::{CWD, FileType, OFlags};
+
+use super::failure::{At, Failure, Step};
+use super::rootfs;
+use crate::linux::plan::ruleset::{Grant, Object, Rule};
+use crate::linux::{support, sys};
+
+/// Restricts this process and everything it starts; irreversible. Returns the ABI in force.
+///
+/// Must come after the last mount: a restricted process may not change the mount tree. The
+/// TCP rights of ABI 4 are left out: they name ports, not addresses, and every port of the
+/// sandbox's own loopback is the command's.
+pub(super) fn restrict_self(rules: &[Rule]) -> Result<u8, Failure> {
+    if rules.is_empty() {
+        return Ok(0);
+    }
+    let found = sys::landlock_abi();
+    if found < support::MIN_LANDLOCK_ABI {
+        return Err(Failure::new(Step::Landlock, Errno::ENOSYS));
+    }
+    let known = found.min(support::MAX_LANDLOCK_ABI);
+    let abi = ABI::from(known);
+    let mut ruleset = create(abi).map_err(failed)?;
+    for rule in rules {
+        ruleset = add(ruleset, rule, abi)?;
+    }
+    // The crate leaves no_new_privs to us: it is set, and checked, for the whole launch.
+    let status = ruleset.no_new_privs(false).restrict_self().map_err(failed)?;
+    if status.ruleset != landlock::RulesetStatus::FullyEnforced {
+        return Err(Failure::new(Step::Landlock, Errno::ENOTSUP));
+    }
+    Ok(u8::try_from(known).unwrap_or_default())
+}
+
+/// Asks for all this ABI knows, as a hard requirement: less than the kernel says it has would
+/// be a weaker sandbox without a word.
+fn create(abi: ABI) -> Result<RulesetCreated, RulesetError> {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    let ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
+    let scopes = Scope::from_all(abi);
+    if scopes.is_empty() { ruleset.create() } else { ruleset.scope(scopes)?.create() }
+}
+
+fn add(ruleset: RulesetCreated, rule: &Rule, abi: ABI) -> Result<RulesetCreated, Failure> {
+    match &rule.on {
+        Object::Path(path) => {
+            let place = rootfs::open(CWD, path).at_path(Step::Landlock, path)?;
+            let rights = rights(rule.grant, abi) & rights_on(&place, abi, path)?;
+            add_rule(ruleset, place.as_fd(), rights)
+        }
+        Object::Descriptor(number) => match sys::inherited(*number) {
+            Some(fd) => add_rule(ruleset, fd, as_opened(fd, abi)?),
+            None => Ok(ruleset),
+        },
+    }
+}
+
+fn add_rule(
+    ruleset: RulesetCreated,
+    fd: BorrowedFd<'_>,
+    rights: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, Failure> {
+    if rights.is_empty() {
+        return Ok(ruleset);
+    }
+    ruleset.add_rule(PathBeneath::new(fd, rights)).map_err(failed)
+}
+
+fn rights(grant: Grant, abi: ABI) -> BitFlags<AccessFs> {
+    let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
+    let control = AccessFs::from_all(abi) & AccessFs::IoctlDev;
+    let truncate = AccessFs::from_all(abi) & AccessFs::Truncate;
+    match grant {
+        Grant::Read => AccessFs::from_read(abi),
+        Grant::Write => AccessFs::from_all(abi) & !devices & !control,
+        Grant::Device => {
+            AccessFs::from_read(abi) | AccessFs::WriteFile | truncate | control
+        }
+        Grant::AsOpened => BitFlags::EMPTY,
+    }
+}
+
+/// The kernel refuses directory rights on anything but a directory.
+fn rights_on(place: &impl AsFd, abi: ABI, path: &Path) -> Result<BitFlags<AccessFs>, Failure> {
+    let stat = rustix::fs::fstat(place).at_path(Step::Landlock, path)?;
+    let directory = FileType::from_raw_mode(stat.st_mode).is_dir();
+    Ok(if directory { AccessFs::from_all(abi) } else { AccessFs::from_file(abi) })
+}
+
+/// Opening `/dev/stdout` again goes to the file it was opened on, which lies in the host's
+/// tree. It stays possible in the mode the caller chose, and in no other.
+fn as_opened(fd: BorrowedFd<'_>, abi: ABI) -> Result<BitFlags<AccessFs>, Failure> {
+    let stat = rustix::fs::fstat(fd).at(Step::Landlock)?;
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    // Pipes and sockets have no place in a tree, so that Landlock lets them be.
+    if !matches!(kind, FileType::RegularFile | FileType::CharacterDevice) {
+        return Ok(BitFlags::EMPTY);
+    }
+    let mode = rustix::fs::fcntl_getfl(fd).at(Step::Landlock)? & OFlags::RWMODE;
+    let all = AccessFs::from_all(abi);
+    let mut rights = BitFlags::EMPTY;
+    if mode != OFlags::WRONLY {
+        rights |= AccessFs::ReadFile;
+    }
+    if mode != OFlags::RDONLY {
+        rights |= all & (AccessFs::WriteFile | AccessFs::Truncate);
+    }
+    if kind == FileType::CharacterDevice {
+        rights |= all & AccessFs::IoctlDev;
+    }
+    Ok(rights)
+}
+
+fn failed(error: RulesetError) -> Failure {
+    let mut source: Option<&dyn std::error::Error> = Some(&error);
+    let errno = std::iter::from_fn(|| {
+        let current = source?;
+        source = current.source();
+        Some(current)
+    })
+    .find_map(|error| error.downcast_ref::<std::io::Error>()?.raw_os_error());
+    Failure::new(Step::Landlock, errno.map_or(Errno::EINVAL, Errno::from_raw))
+}

@@ -1,0 +1,51 @@
+//! The first acts of init: tied to the launcher, with the caller's ids mapped.
+
+use std::path::Path;
+
+use nix::errno::Errno;
+use rustix::process::Signal;
+
+use super::control::Control;
+use super::failure::{At, Failure, Step};
+
+/// Namespaces every run gets, as flags of clone(2) and as names in `/proc/PID/ns`.
+pub(crate) const NAMESPACES: [(libc::c_int, &str); 7] = [
+    (libc::CLONE_NEWUSER, "user"),
+    (libc::CLONE_NEWNS, "mnt"),
+    (libc::CLONE_NEWPID, "pid"),
+    (libc::CLONE_NEWNET, "net"),
+    (libc::CLONE_NEWIPC, "ipc"),
+    (libc::CLONE_NEWUTS, "uts"),
+    (libc::CLONE_NEWCGROUP, "cgroup"),
+];
+
+/// Has the kernel kill init when the launcher dies, and notices one that died before.
+pub(super) fn tie_to_launcher(control: &Control) -> Result<(), Failure> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::TieToLauncher)?;
+    // The signal only comes for deaths from now on; an earlier one left the line closed.
+    let mut poll = [rustix::event::PollFd::new(control, rustix::event::PollFlags::empty())];
+    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    match rustix::event::poll(&mut poll, Some(&now)).at(Step::TieToLauncher)? {
+        0 => Ok(()),
+        _ => Err(Failure::new(Step::TieToLauncher, Errno::EPIPE)),
+    }
+}
+
+/// Maps the caller's user and group one to one, and no other.
+pub(super) fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
+    // setgroups must be denied before an unprivileged gid_map is accepted, and each file takes
+    // one write only; see user_namespaces(7).
+    for (file, text) in [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/gid_map", format!("{gid} {gid} 1\n")),
+        ("/proc/self/uid_map", format!("{uid} {uid} 1\n")),
+    ] {
+        let path = Path::new(file);
+        std::fs::File::options()
+            .write(true)
+            .open(path)
+            .and_then(|mut map| std::io::Write::write_all(&mut map, text.as_bytes()))
+            .at_path(Step::MapIds, path)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,286 @@
+//! Builds the file view: the host's tree read-only, with the plan's mounts over it.
+//!
+//! Everything is done by descriptor. A path is walked without following links and compared
+//! with what the plan saw, before it is copied and after it is mounted.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::mount::{
+    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_change, move_mount,
+    open_tree, unmount,
+};
+
+use super::devices;
+use super::failure::{At, Failure, Step};
+use super::filesystems;
+use crate::linux::plan::Plan;
+use crate::linux::plan::mounts::{self, MountOp};
+use crate::linux::sys::{self, MountAttr};
+use crate::policy::filesystem::Access;
+use crate::policy::path::{FileId, FileKind, RealPath};
+
+/// Where the proxies' socket is mounted until the listeners are handed over.
+pub(super) const EGRESS_SOCKET: &str = "/dev/egress.sock";
+
+/// Names in the tmpfs that stand-ins are copied from.
+const EMPTY_DIRECTORY: &str = "directory";
+const EMPTY_FILE: &str = "file";
+
+/// The tree under construction.
+pub(super) struct Tree {
+    /// The sandbox's root.
+    pub(super) root: OwnedFd,
+}
+
+/// Builds the view and makes it this process's root.
+pub(super) fn build(plan: &Plan, egress_socket: &Path) -> Result<(), Failure> {
+    // First act in this namespace: from here on no mount travels in or out.
+    let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", private).at(Step::MakePrivate)?;
+    let host = open(CWD, Path::new("/")).at(Step::FindSource)?;
+    let mut ops = plan.mounts.iter();
+    let Some(MountOp::Root(access)) = ops.next() else {
+        return Err(Failure::new(Step::Mount, Errno::EINVAL));
+    };
+    // Copied before anything is covered: afterwards the host's paths lead into our own mounts.
+    let binds = ops.clone().map(|op| copy_for(&host, op)).collect::<Result<Vec<_>, _>>()?;
+    let socket = copy(&host, egress_socket, MountAttr::READ_ONLY)?;
+    let nodes = devices::copy_nodes(&host, ops.clone())?;
+    let root = copy(&host, Path::new("/"), attributes(*access))?;
+    attach(&root, CWD, Path::new("/"))?;
+    let tree = Tree { root };
+    // Copies can only be made of attached mounts before Linux 6.15. /dev is covered last.
+    let stand_ins = filesystems::tmpfs("0555")?;
+    filesystems::make(&stand_ins, Path::new(EMPTY_DIRECTORY), FileKind::Directory)?;
+    filesystems::make(&stand_ins, Path::new(EMPTY_FILE), FileKind::File)?;
+    set_attributes(stand_ins.as_fd(), MountAttr::READ_ONLY, Path::new("/dev"))?;
+    attach(&stand_ins, &tree.root, Path::new("/dev"))?;
+    for (op, bind) in ops.zip(binds) {
+        match op {
+            MountOp::Dev { .. } => {
+                devices::mount(&tree, &nodes, &socket)?;
+            }
+            other => tree.apply(other, bind, &stand_ins)?,
+        }
+    }
+    tree.switch_root()
+}
+
+/// Makes `/dev` read-only once the proxies' socket is out of it, and checks the result.
+pub(super) fn seal(plan: &Plan) -> Result<(), Failure> {
+    let socket = Path::new(EGRESS_SOCKET);
+    unmount(socket, UnmountFlags::DETACH).at(Step::DetachSocket)?;
+    std::fs::remove_file(socket).at_path(Step::DetachSocket, socket)?;
+    let dev = open(CWD, Path::new("/dev")).at(Step::SetAttributes)?;
+    sys::mount_setattr(dev.as_fd(), MountAttr::READ_ONLY)
+        .at_path(Step::SetAttributes, Path::new("/dev"))?;
+    verify_read_only(plan)
+}
+
+/// Enters the working directory, which must be the one the plan saw.
+pub(super) fn enter(cwd: &RealPath) -> Result<(), Failure> {
+    rustix::process::chdir(cwd.as_path()).at_path(Step::EnterDirectory, cwd.as_path())?;
+    expect_id(CWD, Path::new("."), cwd.id(), cwd.as_path())
+}
+
+impl Tree {
+    fn apply(
+        &self,
+        op: &MountOp,
+        bind: Option<OwnedFd>,
+        stand_ins: &OwnedFd,
+    ) -> Result<(), Failure> {
+        match op {
+            MountOp::Root(_) | MountOp::Dev { .. } => Ok(()),
+            MountOp::Bind(path, _) => {
+                let bind = bind.ok_or_else(|| Failure::new(Step::CloneTree, Errno::EINVAL))?;
+                attach(&bind, &self.root, path.as_path())?;
+                expect_id(&self.root, below_root(path.as_path()), path.id(), path.as_path())
+            }
+            MountOp::StandIn(path, reopened) => self.hide(path, reopened, stand_ins),
+            MountOp::Proc { masked } => {
+                let place = Path::new("/proc");
+                attach(&filesystems::proc()?, &self.root, place)?;
+                self.mask(place, masked, stand_ins)
+            }
+            MountOp::Sys { masked, .. } => {
+                let place = Path::new("/sys");
+                if let Some(bind) = bind {
+                    attach(&bind, &self.root, place)?;
+                }
+                self.mask(place, masked, stand_ins)
+            }
+        }
+    }
+
+    /// Covers `path` with nothing, leaving places to mount what is shown again below it.
+    fn hide(
+        &self,
+        path: &RealPath,
+        reopened: &[(PathBuf, FileKind)],
+        stand_ins: &OwnedFd,
+    ) -> Result<(), Failure> {
+        // What is covered must be what the settings meant, or the secret stays readable
+        // under the name it was moved to.
+        expect_id(&self.root, below_root(path.as_path()), path.id(), path.as_path())?;
+        if reopened.is_empty() {
+            return cover(stand_ins, path.id().kind, &self.root, path.as_path());
+        }
+        let skeleton = filesystems::tmpfs("0555")?;
+        for (below, kind) in reopened {
+            filesystems::make(&skeleton, below, *kind)?;
+        }
+        set_attributes(skeleton.as_fd(), MountAttr::READ_ONLY, path.as_path())?;
+        attach(&skeleton, &self.root, path.as_path())
+    }
+
+    /// Covers those of `names` below `place` that this kernel has.
+    fn mask(&self, place: &Path, names: &[&str], stand_ins: &OwnedFd) -> Result<(), Failure> {
+        for name in names {
+            let path = place.join(name);
+            let kind = match open(&self.root, below_root(&path)) {
+                Ok(found) => identify(&found).at_path(Step::FindTarget, &path)?.kind,
+                Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS) => continue,
+                Err(errno) => return Err(errno).at_path(Step::FindTarget, &path),
+            };
+            cover(stand_ins, kind, &self.root, &path)?;
+        }
+        Ok(())
+    }
+
+    fn switch_root(&self) -> Result<(), Failure> {
+        rustix::process::fchdir(&self.root).at(Step::SwitchRoot)?;
+        // The same directory twice stacks the old root on the new one, so that no directory
+        // is needed to put it in; see pivot_root(2), "pivot_root(".", ".")".
+        rustix::process::pivot_root(".", ".").at(Step::SwitchRoot)?;
+        unmount(".", UnmountFlags::DETACH).at(Step::LeaveOldRoot)?;
+        rustix::process::chdir("/").at(Step::LeaveOldRoot)
+    }
+}
+
+/// Copies the mount a bind will be made of; `None` for steps that copy nothing of the host.
+fn copy_for(host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
+    match op {
+        MountOp::Bind(path, access) => {
+            expect_id(host, below_root(path.as_path()), path.id(), path.as_path())?;
+            copy(host, path.as_path(), attributes(*access)).map(Some)
+        }
+        MountOp::Sys { around: Access::Write, .. } if open(host, Path::new("sys")).is_ok() => {
+            copy(host, Path::new("/sys"), MountAttr::READ_ONLY).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Copies the mounts at and below `path` of the host, detached, with `attr` on all of them.
+pub(super) fn copy(host: &OwnedFd, path: &Path, attr: MountAttr) -> Result<OwnedFd, Failure> {
+    let source = open(host, below_root(path)).at_path(Step::FindSource, path)?;
+    let copied = clone_tree(&source, Path::new("")).at_path(Step::CloneTree, path)?;
+    set_attributes(copied.as_fd(), attr, path)?;
+    Ok(copied)
+}
+
+pub(super) fn clone_tree(from: &OwnedFd, path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_EMPTY_PATH
+        | OpenTreeFlags::AT_RECURSIVE;
+    open_tree(from, path, flags)
+}
+
+/// Mounts `tree` at `path` below `root`, found without following a link.
+pub(super) fn attach(tree: &OwnedFd, root: impl AsFd, path: &Path) -> Result<(), Failure> {
+    let target = open(root, below_root(path)).at_path(Step::FindTarget, path)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    move_mount(tree, "", &target, "", flags).at_path(Step::Mount, path)
+}
+
+/// Mounts an empty directory or file at `path`.
+fn cover(
+    stand_ins: &OwnedFd,
+    kind: FileKind,
+    root: &OwnedFd,
+    path: &Path,
+) -> Result<(), Failure> {
+    let name = match kind {
+        FileKind::Directory => EMPTY_DIRECTORY,
+        FileKind::File => EMPTY_FILE,
+    };
+    let copied = clone_tree(stand_ins, Path::new(name)).at_path(Step::CloneTree, path)?;
+    let empty = identify(&copied).at_path(Step::CloneTree, path)?;
+    attach(&copied, root, path)?;
+    expect_id(root, below_root(path), empty, path)
+}
+
+/// Opens `path` below `dir` as a place, refusing links: the plan resolved them all, so one
+/// that is there now was put there since.
+pub(super) fn open(dir: impl AsFd, path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve)
+}
+
+fn expect_id(dir: impl AsFd, path: &Path, id: FileId, shown: &Path) -> Result<(), Failure> {
+    let found = open(dir, path).at_path(Step::FindTarget, shown)?;
+    if identify(&found).at_path(Step::FindTarget, shown)? == id {
+        return Ok(());
+    }
+    Err(Failure::new(Step::ChangedSource, Errno::ESTALE).on(shown))
+}
+
+fn identify(fd: &OwnedFd) -> Result<FileId, rustix::io::Errno> {
+    let stat = rustix::fs::fstat(fd)?;
+    let directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+    let kind = if directory { FileKind::Directory } else { FileKind::File };
+    Ok(FileId { dev: stat.st_dev, ino: stat.st_ino, kind })
+}
+
+fn set_attributes(mount: BorrowedFd<'_>, attr: MountAttr, path: &Path) -> Result<(), Failure> {
+    sys::mount_setattr_recursive(mount, attr).at_path(Step::SetAttributes, path)
+}
+
+fn attributes(access: Access) -> MountAttr {
+    match access {
+        Access::Write => MountAttr::NOSUID_NODEV,
+        Access::Read | Access::Hidden => MountAttr::READ_ONLY,
+    }
+}
+
+fn below_root(path: &Path) -> &Path {
+    match path.strip_prefix("/") {
+        Ok(below) if below.as_os_str().is_empty() => Path::new("."),
+        Ok(below) => below,
+        Err(_) => path,
+    }
+}
+
+/// Reads the mount table back: whatever the calls answered, a writable mount outside the
+/// granted paths ends the launch. For a mapped uid 0 a writable `/proc/sys` would be the host.
+fn verify_read_only(plan: &Plan) -> Result<(), Failure> {
+    let table = Path::new("/proc/self/mountinfo");
+    let bytes = std::fs::read(table).at_path(Step::VerifyMounts, table)?;
+    for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+        // Mount points may be any bytes but the kernel escapes white space, so that a lossy
+        // reading splits right and only the text of the path changes.
+        let line = String::from_utf8_lossy(line);
+        let mount = procfs::process::MountInfo::from_line(&line)
+            .map_err(|_| Failure::new(Step::VerifyMounts, Errno::EIO).on(table))?;
+        let place = unescape(&mount.mount_point);
+        let read_only = mount.mount_options.contains_key("ro");
+        if !read_only && !mounts::may_be_writable(&plan.mounts, &place) {
+            return Err(Failure::new(Step::VerifyMounts, Errno::EROFS).on(&place));
+        }
+    }
+    Ok(())
+}
+
+/// Undoes the octal escapes of proc_pid_mountinfo(5).
+fn unescape(path: &Path) -> PathBuf {
+    let text = path.to_string_lossy();
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    let plain = escapes.iter().fold(text.into_owned(), |text, (from, to)| text.replace(from, to));
+    PathBuf::from(plain)
+}

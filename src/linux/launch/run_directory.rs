@@ -1,0 +1,206 @@
+//! The private directory of one run: the proxies' socket until it is mounted, and a TMPDIR.
+//!
+//! Every run holds a lock on its own directory. One without a lock was left by a run that was
+//! killed, and the next run of the same user removes it.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, StatVfsMountFlags, flock, statvfs};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+
+use crate::error::{Error, Kind, Result};
+use crate::policy::Host;
+use crate::policy::filesystem::{Access, Filesystem};
+use crate::policy::path::RealPath;
+
+/// A directory that only this user can enter, locked for the length of the run.
+#[derive(Debug)]
+pub struct RunDirectory {
+    path: PathBuf,
+    parent: PathBuf,
+    _lock: File,
+    socket: Option<OwnedFd>,
+}
+
+const SOCKET: &str = "egress.sock";
+const PRIVATE: u32 = 0o700;
+
+/// A directory made by one run may be swept up by another before it is locked; the next try
+/// takes another name.
+const ATTEMPTS: usize = 8;
+
+impl RunDirectory {
+    /// Makes the directory, outside every path the command may write where there is such a
+    /// place, and removes what killed runs left beside it.
+    ///
+    /// # Errors
+    /// No temporary directory of this machine can be used.
+    pub fn create(host: &Host, policy: &Filesystem) -> Result<Self> {
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        let mut bases = bases(host);
+        // A stable sort: the caller's own choice stays first among equals.
+        bases.sort_by_key(|base| policy.access(base.as_path()) == Access::Write);
+        for base in &bases {
+            match Self::create_in(base.as_path(), host.uid) {
+                Ok(directory) => return Ok(directory),
+                Err(error) => last = error,
+            }
+        }
+        Err(Error::new(Kind::Launch, "cannot make a private directory for the run")
+            .call("mkdir", last)
+            .with_hint("set TMPDIR to a directory you can write, on a file system without noexec"))
+    }
+
+    fn create_in(base: &Path, uid: u32) -> io::Result<Self> {
+        if statvfs(base)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let parent = base.join(format!("srt-{uid}"));
+        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        for _ in 0..ATTEMPTS {
+            match make_private(&parent, uid).and_then(|()| Self::lock_new(&parent)) {
+                Ok(directory) => {
+                    directory.sweep();
+                    return Ok(directory);
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn lock_new(parent: &Path) -> io::Result<Self> {
+        let path = parent.join(random_name()?);
+        fs::DirBuilder::new().mode(PRIVATE).create(&path)?;
+        let lock = open_directory(&path)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)?;
+        // Another run may have swept it up between the two calls.
+        if fs::symlink_metadata(&path)?.ino() != lock.metadata()?.ino() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let mut directory =
+            Self { path, parent: parent.to_owned(), _lock: lock, socket: None };
+        directory.socket = Some(directory.listen()?);
+        Ok(directory)
+    }
+
+    fn listen(&self) -> io::Result<OwnedFd> {
+        let kind = SocketType::SEQPACKET;
+        let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
+        // Through the descriptor, since a socket's name is 107 bytes at most; see unix(7).
+        let name = format!("/proc/self/fd/{}/{SOCKET}", self._lock.as_raw_fd());
+        bind(&socket, &SocketAddrUnix::new(name)?)?;
+        listen(&socket, 1)?;
+        Ok(socket)
+    }
+
+    /// Returns the path of the socket that init connects to.
+    pub fn socket_path(&self) -> PathBuf {
+        self.path.join(SOCKET)
+    }
+
+    /// Returns the listening end of that socket.
+    pub fn socket(&self) -> Option<&OwnedFd> {
+        self.socket.as_ref()
+    }
+
+    /// Removes the socket's name; the mount inside keeps it reachable for init.
+    pub fn unlink_socket(&mut self) {
+        self.socket = None;
+        // A name that stays leads nowhere once nobody listens.
+        drop(fs::remove_file(self.socket_path()));
+    }
+
+    /// Makes a directory for the command's temporary files.
+    ///
+    /// # Errors
+    /// The directory cannot be made.
+    pub fn make_tmpdir(&self) -> Result<RealPath> {
+        let path = self.path.join("tmp");
+        fs::DirBuilder::new()
+            .mode(PRIVATE)
+            .create(&path)
+            .and_then(|()| RealPath::resolve(&path))
+            .map_err(|error| {
+                let goal = format!("cannot make the run's TMPDIR {}", path.display());
+                Error::new(Kind::Launch, goal).call("mkdir", error)
+            })
+    }
+
+    /// Removes the directories of runs that were killed.
+    fn sweep(&self) {
+        let Ok(entries) = fs::read_dir(&self.parent) else { return };
+        for entry in entries.flatten().map(|entry| entry.path()) {
+            let Ok(directory) = open_directory(&entry) else { continue };
+            if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                remove_tree(&entry);
+            }
+        }
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        remove_tree(&self.path);
+        // Other runs of this user may be in it; the last one removes it.
+        drop(fs::remove_dir(&self.parent));
+    }
+}
+
+/// Lists where a private directory may be made, the caller's choice first.
+fn bases(host: &Host) -> Vec<RealPath> {
+    let own = host.var("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let usual = ["/tmp", "/var/tmp"].map(PathBuf::from);
+    own.into_iter().chain(usual).filter_map(|path| RealPath::resolve(&path).ok()).collect()
+}
+
+/// Makes `path`, or accepts one that is there: a directory of this user, closed to others.
+fn make_private(path: &Path, uid: u32) -> io::Result<()> {
+    match fs::DirBuilder::new().mode(PRIVATE).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    // Never through a link: the name can be guessed, and /tmp is everybody's.
+    let found = open_directory(path)?.metadata()?;
+    if found.uid() == uid && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(io::ErrorKind::PermissionDenied.into())
+}
+
+fn open_directory(path: &Path) -> io::Result<File> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+}
+
+fn random_name() -> io::Result<OsString> {
+    let mut bytes = [0; 8];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(OsString::from(format!("{:016x}", u64::from_ne_bytes(bytes))))
+}
+
+/// Removes what a command left, also directories it made unreadable.
+fn remove_tree(path: &Path) {
+    if fs::remove_dir_all(path).is_ok() {
+        return;
+    }
+    open_up(path);
+    // What still cannot be removed is left for the next run to try.
+    drop(fs::remove_dir_all(path));
+}
+
+fn open_up(directory: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    drop(fs::set_permissions(directory, fs::Permissions::from_mode(PRIVATE)));
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! What the kernel will be asked, as data: no system call here, no decision in `launch`.
+
+pub mod environment;
+pub mod filter;
+pub mod mounts;
+pub mod ruleset;
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fmt;
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::backend::Command;
+use crate::error::{Error, Kind, Result};
+use crate::policy::filesystem::Access;
+use crate::policy::path::RealPath;
+use crate::policy::{Host, Policy};
+
+/// Port of the HTTP proxy on the sandbox's loopback.
+pub const HTTP_PORT: u16 = 3128;
+/// Port of the SOCKS5 proxy on the sandbox's loopback.
+pub const SOCKS_PORT: u16 = 1080;
+
+/// Everything one launch does.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Plan {
+    /// The file view, in the order it is built.
+    pub mounts: Vec<mounts::MountOp>,
+    /// The second layer over the same files; empty only under a test hook.
+    pub ruleset: Vec<ruleset::Rule>,
+    /// Seccomp programs, in the order they are installed.
+    pub filters: Vec<filter::Filter>,
+    /// Ports init listens on inside, each with the proxy that serves it.
+    pub listeners: Vec<(Role, u16)>,
+    /// Working directory of the command.
+    pub cwd: RealPath,
+    /// Files to try to execute, in order.
+    pub programs: Vec<CString>,
+    /// Argument vector of the command.
+    pub argv: Vec<CString>,
+    /// Environment of the command, `NAME=value` each.
+    pub env: Vec<CString>,
+    /// Descriptors above 2 that the command keeps, sorted.
+    pub keep_fds: Vec<RawFd>,
+    /// User and group the command runs as, mapped one to one.
+    pub ids: (u32, u32),
+}
+
+/// Which proxy serves a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// HTTP, absolute-form and CONNECT.
+    Http,
+    /// SOCKS5.
+    Socks,
+}
+
+/// What a plan needs beside the policy: things of this machine that were read or made before.
+#[derive(Debug)]
+pub struct Inputs<'a> {
+    /// The caller's surroundings.
+    pub host: &'a Host,
+    /// Working directory, resolved.
+    pub cwd: RealPath,
+    /// The command and what it keeps.
+    pub command: &'a Command,
+    /// Directory exported as `TMPDIR`.
+    pub tmpdir: PathBuf,
+    /// Which file layers to build.
+    pub layers: Layers,
+}
+
+/// The file layers; both, but for tests that show each holds alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Layers {
+    /// Mounts and Landlock.
+    Both,
+    /// The mount tree alone.
+    Mounts,
+    /// Landlock alone.
+    Landlock,
+}
+
+impl Plan {
+    /// Turns what is allowed into what the kernel is asked.
+    ///
+    /// # Errors
+    /// The working directory is hidden, or the command holds a NUL byte.
+    pub fn from_policy(policy: &Policy, inputs: Inputs<'_>) -> Result<Self> {
+        refuse_hidden_cwd(policy, &inputs.cwd)?;
+        let Inputs { host, cwd, command, tmpdir, layers } = inputs;
+        let argv = resolve_shell(command, host);
+        Ok(Self {
+            mounts: mounts::plan(&policy.filesystem, layers),
+            ruleset: ruleset::plan(&policy.filesystem, command, layers),
+            filters: filter::for_caller(host.uid == 0),
+            listeners: listeners(),
+            cwd,
+            programs: programs(argv.first().map_or(OsStr::new(""), OsString::as_os_str), host)?,
+            argv: argv.iter().map(|word| c_string(word)).collect::<Result<_>>()?,
+            env: environment::plan(host, &tmpdir)?,
+            keep_fds: command.keep_fds.clone(),
+            ids: (host.uid, host.gid),
+        })
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for op in &self.mounts {
+            writeln!(f, "mount: {op}")?;
+        }
+        for rule in &self.ruleset {
+            writeln!(f, "landlock: {rule}")?;
+        }
+        for filter in &self.filters {
+            writeln!(f, "seccomp: {}", filter.name)?;
+        }
+        for (role, port) in &self.listeners {
+            writeln!(f, "listen: {role:?} on loopback port {port}")?;
+        }
+        writeln!(f, "cwd: {}", self.cwd)?;
+        write!(f, "keep: descriptors 0-2 {:?}", self.keep_fds)
+    }
+}
+
+fn refuse_hidden_cwd(policy: &Policy, cwd: &RealPath) -> Result<()> {
+    if policy.filesystem.access(cwd.as_path()) != Access::Hidden {
+        return Ok(());
+    }
+    let goal = format!("the working directory {cwd} is hidden by `filesystem.denyRead`");
+    Err(Error::new(Kind::Settings, goal)
+        .with_hint("add it to `filesystem.allowRead`, or start from another directory"))
+}
+
+fn listeners() -> Vec<(Role, u16)> {
+    let mut listeners = vec![(Role::Http, HTTP_PORT)];
+    if cfg!(feature = "socks") {
+        listeners.push((Role::Socks, SOCKS_PORT));
+    }
+    listeners
+}
+
+/// Puts the shell in front of a shell string: bash where there is one, since that is what
+/// people write for, else sh.
+fn resolve_shell(command: &Command, host: &Host) -> Vec<OsString> {
+    let Some(string) = &command.shell_string else { return command.argv.clone() };
+    let shell = if host.is_program(OsStr::new("bash")) { "bash" } else { "sh" };
+    // `--` ends the shell's own options, so that a string may begin with a dash.
+    let mut argv: Vec<OsString> = vec![shell.into(), "-c".into(), "--".into(), string.clone()];
+    argv.extend(command.argv.iter().cloned());
+    argv
+}
+
+/// Lists the files execvp(3) would try for `word`.
+fn programs(word: &OsStr, host: &Host) -> Result<Vec<CString>> {
+    if word.is_empty() {
+        return Ok(Vec::new());
+    }
+    if word.as_bytes().contains(&b'/') {
+        return Ok(vec![c_string(word)?]);
+    }
+    // An empty element of PATH is the working directory; see execvp(3).
+    std::env::split_paths(host.search_path()).map(|dir| c_string(host_join(&dir, word).as_os_str())).collect()
+}
+
+fn host_join(dir: &std::path::Path, word: &OsStr) -> PathBuf {
+    if dir.as_os_str().is_empty() { PathBuf::from(".").join(word) } else { dir.join(word) }
+}
+
+fn c_string(text: &OsStr) -> Result<CString> {
+    CString::new(text.as_bytes()).map_err(|_| {
+        Error::new(Kind::Usage, format!("an argument holds a NUL byte: {}", text.display()))
+    })
+}

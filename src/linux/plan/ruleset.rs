@@ -1,0 +1,74 @@
+//! The Landlock rules: what may be opened, said a second time and independently of mounts.
+//!
+//! Landlock grants, it cannot subtract: read-denies, and write-denies below a granted path,
+//! are kept by mounts alone.
+
+use std::fmt;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use super::Layers;
+use crate::backend::Command;
+use crate::policy::filesystem::{Access, Filesystem};
+
+/// One grant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// What it is about, and everything below it.
+    pub on: Object,
+    /// What is granted.
+    pub grant: Grant,
+}
+
+/// What a rule is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Object {
+    /// A path of the finished tree.
+    Path(PathBuf),
+    /// The file behind an inherited descriptor, so that `/dev/stdout` can be opened again.
+    Descriptor(RawFd),
+}
+
+/// Sets of Landlock rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grant {
+    /// Read files, list directories, execute.
+    Read,
+    /// Everything that changes a tree, but device nodes.
+    Write,
+    /// Read, write and control devices.
+    Device,
+    /// What the access mode of the descriptor allows already.
+    AsOpened,
+}
+
+pub(super) fn plan(policy: &Filesystem, command: &Command, layers: Layers) -> Vec<Rule> {
+    if layers == Layers::Mounts {
+        return Vec::new();
+    }
+    let path = |path: &str, grant| Rule { on: Object::Path(path.into()), grant };
+    let mut rules = vec![
+        path("/", Grant::Read),
+        path("/dev", Grant::Device),
+        path("/dev/shm", Grant::Write),
+    ];
+    let writable = policy
+        .boundaries()
+        .into_iter()
+        .filter(|path| policy.access(path.as_path()) == Access::Write)
+        .map(|path| Rule { on: Object::Path(path.as_path().to_owned()), grant: Grant::Write });
+    rules.extend(writable);
+    rules.extend((0..=2).map(|fd| Rule { on: Object::Descriptor(fd), grant: Grant::AsOpened }));
+    let fifo = command.job_server.iter();
+    rules.extend(fifo.map(|at| Rule { on: Object::Path(at.clone()), grant: Grant::Device }));
+    rules
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.on {
+            Object::Path(path) => write!(f, "{:?} {}", self.grant, path.display()),
+            Object::Descriptor(fd) => write!(f, "{:?} descriptor {fd}", self.grant),
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Every system call that std, nix and rustix lack or wrap too loosely; the only unsafe code.
+
+#![allow(unsafe_code, reason = "raw system calls; each block names the facts it rests on")]
+
+use std::ffi::{CString, c_int, c_uint};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal};
+use nix::unistd::Pid;
+
+/// Which side of a fork this is.
+#[derive(Debug)]
+pub(crate) enum Forked {
+    /// The new process.
+    Child,
+    /// The old process, with the new one's pid and, where asked for, its pidfd.
+    Parent(Pid, OwnedFd),
+}
+
+/// Clones this process into new namespaces; `flags` are `CLONE_NEW*`.
+///
+/// The caller must be single-threaded: the child goes on using the allocator, whose locks
+/// another thread might have held.
+pub(crate) fn clone_into_namespaces(flags: c_int) -> io::Result<Forked> {
+    assert_single_threaded()?;
+    let mut pidfd: c_int = -1;
+    let mut args = libc::clone_args {
+        flags: u64::from(flags.cast_unsigned()) | CLONE_PIDFD,
+        pidfd: (&raw mut pidfd).addr() as u64,
+        child_tid: 0,
+        parent_tid: 0,
+        exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
+        stack: 0,
+        stack_size: 0,
+        tls: 0,
+        set_tid: 0,
+        set_tid_size: 0,
+        cgroup: 0,
+    };
+    // SAFETY: `args` lives across the call and its size is passed; without CLONE_VM the child
+    // has its own copy of this stack, so both sides may return from here.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of_val(&args)) };
+    let pid = match check(pid) {
+        // Container profiles answer ENOSYS so that libraries fall back to clone, whose flags
+        // a filter can read.
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => clone_raw(flags, &mut pidfd)?,
+        other => other?,
+    };
+    Ok(forked(pid, pidfd))
+}
+
+fn clone_raw(flags: c_int, pidfd: &mut c_int) -> io::Result<i64> {
+    let flags = flags | libc::CLONE_PIDFD | libc::SIGCHLD;
+    // SAFETY: no stack is given and CLONE_VM is not set, so the child gets a copy of ours; the
+    // third argument points to a c_int that lives across the call.
+    check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, std::ptr::from_mut(pidfd), 0, 0) })
+}
+
+/// Forks this process. The caller must be single-threaded, as for [`clone_into_namespaces`].
+pub(crate) fn fork() -> io::Result<Forked> {
+    assert_single_threaded()?;
+    // SAFETY: the process has one thread, so the child may use the allocator and any lock.
+    let pid = unsafe { libc::fork() };
+    let pid = check(i64::from(pid))?;
+    if pid == 0 {
+        return Ok(Forked::Child);
+    }
+    let pid = pid_from(pid);
+    let pidfd = rustix::process::Pid::from_raw(pid.as_raw())
+        .ok_or(io::ErrorKind::InvalidData)
+        .map_err(io::Error::from)
+        .and_then(|pid| {
+            let flags = rustix::process::PidfdFlags::empty();
+            Ok(rustix::process::pidfd_open(pid, flags)?)
+        })?;
+    Ok(Forked::Parent(pid, pidfd))
+}
+
+/// Refuses to fork a threaded process: see fork(2) and signal-safety(7).
+fn assert_single_threaded() -> io::Result<()> {
+    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    if threads == 1 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EDEADLK)) }
+}
+
+fn forked(pid: i64, pidfd: c_int) -> Forked {
+    if pid == 0 {
+        return Forked::Child;
+    }
+    // SAFETY: CLONE_PIDFD made the kernel store a new descriptor that nobody else owns.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Forked::Parent(pid_from(pid), pidfd)
+}
+
+fn pid_from(pid: i64) -> Pid {
+    Pid::from_raw(i32::try_from(pid).expect("the kernel's pid_t is 32 bits"))
+}
+
+/// Ends the process at once: no destructor, no atexit handler, no flushing of copied buffers.
+pub(crate) fn exit_now(status: c_int) -> ! {
+    // SAFETY: takes an integer and does not return.
+    unsafe { libc::_exit(status) }
+}
+
+/// Attributes for [`mount_setattr`]; see mount_setattr(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MountAttr(u64);
+
+impl MountAttr {
+    pub(crate) const NOSUID_NODEV: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
+    pub(crate) const READ_ONLY: Self = Self(libc::MOUNT_ATTR_RDONLY | Self::NOSUID_NODEV.0);
+}
+
+/// Sets attributes on one mount.
+pub(crate) fn mount_setattr(mount: BorrowedFd<'_>, set: MountAttr) -> io::Result<()> {
+    mount_setattr_with(mount, set, 0)
+}
+
+/// Sets attributes on a mount and everything mounted below it.
+pub(crate) fn mount_setattr_recursive(mount: BorrowedFd<'_>, set: MountAttr) -> io::Result<()> {
+    mount_setattr_with(mount, set, libc::AT_RECURSIVE)
+}
+
+fn mount_setattr_with(mount: BorrowedFd<'_>, set: MountAttr, flags: c_int) -> io::Result<()> {
+    let attr = libc::mount_attr { attr_set: set.0, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    // SAFETY: the path is a NUL-terminated literal and `attr` lives across the call, with its
+    // size passed; the kernel only reads both.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            flags | libc::AT_EMPTY_PATH,
+            &raw const attr,
+            size_of_val(&attr),
+        )
+    })
+    .map(drop)
+}
+
+/// Closes every descriptor from 3 up but those in `keep`, which is sorted.
+///
+/// For processes that never exec: what they must not hold has to be gone, not marked.
+pub(crate) fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
+    ranges_without(keep).try_for_each(|(first, last)| close_range(first, last, 0))
+}
+
+/// Marks every descriptor from 3 up close-on-exec but those in `keep`, which is sorted.
+///
+/// Nothing is closed before the exec, so that a failed one can still be reported.
+pub(crate) fn set_close_on_exec_but(keep: &[RawFd]) -> io::Result<()> {
+    let flags = libc::CLOSE_RANGE_CLOEXEC;
+    ranges_without(keep).try_for_each(|(first, last)| close_range(first, last, flags))
+}
+
+/// Returns the inclusive ranges of descriptor numbers from 3 up that `keep` leaves.
+fn ranges_without(keep: &[RawFd]) -> impl Iterator<Item = (c_uint, c_uint)> {
+    let keep = keep.iter().filter_map(|&fd| c_uint::try_from(fd).ok()).filter(|&fd| fd >= 3);
+    let starts = [3].into_iter().chain(keep.clone().map(|fd| fd + 1));
+    let ends = keep.map(|fd| fd - 1).chain([c_uint::MAX]);
+    starts.zip(ends).filter(|(first, last)| first <= last)
+}
+
+fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> io::Result<()> {
+    // SAFETY: integers only. Without the close-on-exec flag descriptors are closed: the one
+    // caller that does so keeps, by number, every descriptor it still uses, and never drops
+    // the owners of the others, since it ends by `exit_now`.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) }).map(drop)
+}
+
+/// Tells whether `fd` is an open descriptor of this process.
+pub(crate) fn is_open(fd: RawFd) -> bool {
+    // SAFETY: integers only; F_GETFD on a closed number gives EBADF.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// Borrows a descriptor that the caller of this process opened and named.
+///
+/// Returns `None` where the number is not open.
+pub(crate) fn inherited(fd: RawFd) -> Option<BorrowedFd<'static>> {
+    // SAFETY: checked to be open just before. Descriptors that this process was started with
+    // and that no `OwnedFd` of ours holds are never closed before exec.
+    is_open(fd).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
+
+/// Takes ownership of an inherited descriptor number, once.
+pub(crate) fn keep_across_exec(fd: RawFd) -> io::Result<()> {
+    // SAFETY: integers only; changes the close-on-exec flag of that number.
+    check(i64::from(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })).map(drop)
+}
+
+/// Gives this process an empty session keyring, so that the caller's keys are out of reach.
+///
+/// A kernel without keyrings has no keys to hide: ENOSYS is fine.
+pub(crate) fn join_new_session_keyring() -> io::Result<()> {
+    const KEYCTL_JOIN_SESSION_KEYRING: c_int = 1;
+    // SAFETY: a null name asks for a new anonymous keyring; no memory is read.
+    let result = check(unsafe {
+        libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>())
+    });
+    match result {
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+/// Installs a seccomp program for this thread; irreversible. `no_new_privs` must be set.
+pub(crate) fn install_seccomp(program: &[libc::sock_filter]) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    // SAFETY: `program` points to `len` instructions that live across the call; the kernel
+    // copies them and writes nothing.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_LOG,
+            &raw const program,
+        )
+    })
+    .map(drop)
+}
+
+/// Asks which Landlock ABI the running kernel has; 0 where it has none.
+pub(crate) fn landlock_abi() -> i32 {
+    const VERSION: c_int = 1;
+    // SAFETY: with the version flag the call takes a null pointer and size 0; see
+    // landlock_create_ruleset(2).
+    let abi = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION)
+    };
+    i32::try_from(abi).unwrap_or(0).max(0)
+}
+
+/// Brings the loopback interface of this network namespace up.
+pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
+    };
+    for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
+        *slot = byte.cast_signed();
+    }
+    let up = i16::try_from(libc::IFF_UP).expect("IFF_UP is 1");
+    request.ifr_ifru.ifru_flags = up;
+    // SAFETY: SIOCSIFFLAGS reads an ifreq, which lives across the call.
+    check(i64::from(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
+    }))
+    .map(drop)
+}
+
+/// What a signal does in this process before we touch it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Disposition {
+    Default,
+    Ignored,
+}
+
+/// Reads whether `signal` is ignored.
+pub(crate) fn disposition(signal: Signal) -> io::Result<Disposition> {
+    if signal == Signal::SIGPIPE {
+        return Ok(if SIGPIPE_IGNORED_AT_START.load(Ordering::Relaxed) {
+            Disposition::Ignored
+        } else {
+            Disposition::Default
+        });
+    }
+    sigaction(signal).map(|action| {
+        if action == libc::SIG_IGN { Disposition::Ignored } else { Disposition::Default }
+    })
+}
+
+fn sigaction(signal: Signal) -> io::Result<libc::sighandler_t> {
+    // SAFETY: sigaction is plain integers, for which all zeroes is a valid value.
+    let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null new action only reads; `old` lives across the call.
+    let result = unsafe { libc::sigaction(signal as c_int, std::ptr::null(), &raw mut old) };
+    check(i64::from(result)).map(|_| old.sa_sigaction)
+}
+
+/// Sets `signal` to its default or to be ignored; no handler of ours ever runs.
+pub(crate) fn set_disposition(signal: Signal, to: Disposition) -> io::Result<()> {
+    let handler = match to {
+        Disposition::Default => SigHandler::SigDfl,
+        Disposition::Ignored => SigHandler::SigIgn,
+    };
+    let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
+    // SAFETY: SIG_DFL and SIG_IGN run no code of ours.
+    unsafe { nix::sys::signal::sigaction(signal, &action) }.map(drop).map_err(io::Error::from)
+}
+
+/// Rust's start-up code sets SIGPIPE to be ignored before `main`; what the caller had chosen
+/// is read before that, so that the command can have it back.
+static SIGPIPE_IGNORED_AT_START: AtomicBool = AtomicBool::new(false);
+
+// SAFETY: the entry is a pointer to an `extern "C"` function, which is what the section holds.
+#[unsafe(link_section = ".init_array")]
+#[used]
+static NOTE_SIGPIPE: extern "C" fn() = {
+    extern "C" fn note_sigpipe() {
+        let ignored = matches!(sigaction(Signal::SIGPIPE), Ok(libc::SIG_IGN));
+        SIGPIPE_IGNORED_AT_START.store(ignored, Ordering::Relaxed);
+    }
+    note_sigpipe
+};
+
+/// Replaces this process; returns only on failure.
+pub(crate) fn execve(program: &CString, argv: &[CString], envp: &[CString]) -> io::Error {
+    match nix::unistd::execve(program, argv, envp) {
+        Ok(never) => match never {},
+        Err(errno) => errno.into(),
+    }
+}
+
+const CLONE_PIDFD: u64 = 0x1000;
+
+fn check(result: i64) -> io::Result<i64> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

@@ -1,0 +1,290 @@
+//! Which paths may be read and written: the precedence of the four lists in one function.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::host::Host;
+use super::path::{self, RealPath};
+use crate::error::Result;
+use crate::settings::{self, Entry, Origin};
+
+/// What the command may do with a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Shown as an empty stand-in.
+    Hidden,
+    /// Read, not written.
+    Read,
+    /// Read and written.
+    Write,
+}
+
+/// Which paths may be read and written.
+#[derive(Debug, Clone, Default)]
+pub struct Filesystem {
+    deny_read: Vec<Rule>,
+    allow_read: Vec<Rule>,
+    allow_write: Vec<Rule>,
+    deny_write: Vec<Rule>,
+    pins: Vec<RealPath>,
+    notes: Vec<String>,
+    warnings: Vec<String>,
+}
+
+/// One path of one list.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The path, links resolved.
+    pub path: RealPath,
+    /// The entry as written.
+    pub entry: String,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// Trees that every run replaces by its own: rules inside them have nothing to act on.
+const PRIVATE_TREES: [&str; 2] = ["/dev", "/proc"];
+
+/// Paths that are writable without being listed, where they exist (`srt-settings(5)`).
+const DEFAULT_WRITE: [&str; 3] = ["/tmp/claude", "~/.npm/_logs", "~/.claude/debug"];
+
+impl Filesystem {
+    /// Resolves the four lists and refuses what cannot be enforced.
+    ///
+    /// # Errors
+    /// An entry is not a path that can be protected or granted here.
+    pub fn from_settings(settings: &settings::Filesystem, host: &Host) -> Result<Self> {
+        let mut policy = Self::default();
+        policy.deny_read = policy.resolve_all(&settings.deny_read, host, Missing::Note)?;
+        policy.allow_read = policy.resolve_all(&settings.allow_read, host, Missing::Note)?;
+        policy.allow_write = policy.resolve_all(&settings.allow_write, host, Missing::Warn)?;
+        policy.add_default_write(host)?;
+        policy.deny_write = policy.resolve_all(&settings.deny_write, host, Missing::Refuse)?;
+        policy.refuse_hidden_root(&settings.deny_read)?;
+        policy.refuse_replaceable_links(&settings.deny_write, host)?;
+        policy.pin_ancestors();
+        Ok(policy)
+    }
+
+    /// Decides what the command may do with `path`, which must be absolute and free of links.
+    ///
+    /// Reading: the deepest of `denyRead` and the grants covering a path wins, a grant at
+    /// equal depth; `allowWrite` grants reading too. Writing: `allowWrite`, unless
+    /// `denyWrite` covers the path at any depth.
+    pub fn access(&self, path: &Path) -> Access {
+        let denied = deepest(&self.deny_read, path);
+        let granted = deepest(&self.allow_read, path).max(deepest(&self.allow_write, path));
+        if denied > granted {
+            return Access::Hidden;
+        }
+        let writable = deepest(&self.allow_write, path).is_some();
+        if writable && deepest(&self.deny_write, path).is_none() {
+            return Access::Write;
+        }
+        Access::Read
+    }
+
+    /// Grants writing to a directory made for this run.
+    pub fn grant_private(&mut self, path: RealPath) {
+        self.allow_write.push(Rule {
+            entry: path.to_string(),
+            path,
+            origin: built_in("filesystem.allowWrite"),
+        });
+    }
+
+    /// Returns every path where rights may change, parents before children, each once.
+    pub fn boundaries(&self) -> Vec<&RealPath> {
+        let ruled = self.rules().map(|rule| &rule.path);
+        let mut paths: Vec<_> = ruled.chain(&self.pins).collect();
+        paths.sort_by(|a, b| a.depth().cmp(&b.depth()).then(a.as_path().cmp(b.as_path())));
+        paths.dedup_by(|a, b| a.as_path() == b.as_path());
+        paths
+    }
+
+    /// Tells whether `path` must not be renamed, since a protected path lies below it.
+    pub fn is_pinned(&self, path: &RealPath) -> bool {
+        self.pins.contains(path)
+    }
+
+    /// Returns what the user should read before the command starts.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Returns what `--debug` and the start event say about entries without effect.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    fn rules(&self) -> impl Iterator<Item = &Rule> {
+        [&self.deny_read, &self.allow_read, &self.allow_write, &self.deny_write].into_iter().flatten()
+    }
+
+    /// Notes every directory between a writable root and a protected path below it. A mount
+    /// point cannot be renamed (EBUSY), but its parent could be, and the name would be free.
+    fn pin_ancestors(&mut self) {
+        let protected = self.rules().filter(|rule| self.access(rule.path.as_path()) != Access::Write);
+        let ancestors = protected.flat_map(|rule| rule.path.as_path().ancestors().skip(1));
+        let mut writable: Vec<_> = ancestors
+            .filter(|path| path.parent().is_some() && self.access(path) == Access::Write)
+            .map(Path::to_path_buf)
+            .collect();
+        writable.sort();
+        writable.dedup();
+        self.pins = writable.iter().filter_map(|path| RealPath::resolve(path).ok()).collect();
+    }
+
+    fn resolve_all(
+        &mut self,
+        entries: &[Entry],
+        host: &Host,
+        missing: Missing,
+    ) -> Result<Vec<Rule>> {
+        let mut rules = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let path = path::absolute(entry, host)?;
+            match RealPath::resolve(&path) {
+                Ok(path) => match refused_tree(entry, path.as_path()) {
+                    Some(reason) => return Err(path::entry_error(entry, reason)),
+                    None if in_private_tree(path.as_path()) => self.notes.push(format!(
+                        "{} `{}` has no effect: /dev and /proc are the sandbox's own",
+                        entry.origin.key, entry.text
+                    )),
+                    None => rules.push(rule(entry, path)),
+                },
+                Err(error) if is_missing(&error) => self.missing(entry, &path, missing)?,
+                Err(error) => {
+                    return Err(path::entry_error(entry, "cannot be resolved")
+                        .call(format!("realpath({})", path.display()), error));
+                }
+            }
+        }
+        Ok(rules)
+    }
+
+    fn missing(&mut self, entry: &Entry, path: &Path, missing: Missing) -> Result<()> {
+        let key = entry.origin.key;
+        match missing {
+            Missing::Note => self.notes.push(format!(
+                "{key} `{}` does not exist: it is not covered if it appears during the run",
+                entry.text
+            )),
+            Missing::Warn => self.warnings.push(format!(
+                "{key} `{}` does not exist and was not granted: create it first",
+                entry.text
+            )),
+            // Without something to mount on, only a parent that is read-only keeps the name
+            // from being made.
+            Missing::Refuse if self.access(&existing_parent(path)) == Access::Write => {
+                return Err(path::entry_error(
+                    entry,
+                    "does not exist in a writable directory, where nothing keeps it from being made",
+                )
+                .with_hint("create the path first, or take the entry out"));
+            }
+            Missing::Refuse => {}
+        }
+        Ok(())
+    }
+
+    fn add_default_write(&mut self, host: &Host) -> Result<()> {
+        for text in DEFAULT_WRITE {
+            if text.starts_with('~') && host.home.is_none() {
+                continue;
+            }
+            let origin = built_in("filesystem.allowWrite");
+            let entry = Entry { text: text.to_owned(), literal: true, origin };
+            let Ok(path) = RealPath::resolve(&path::absolute(&entry, host)?) else { continue };
+            // A default must not re-open what the settings hide.
+            if self.access(path.as_path()) != Access::Hidden {
+                self.allow_write.push(rule(&entry, path));
+            }
+        }
+        Ok(())
+    }
+
+    fn refuse_hidden_root(&self, entries: &[Entry]) -> Result<()> {
+        if self.access(Path::new("/")) != Access::Hidden {
+            return Ok(());
+        }
+        let root = self.deny_read.iter().find(|rule| rule.path.depth() == 0);
+        let entry = entries.iter().find(|entry| root.is_some_and(|root| root.entry == entry.text));
+        match entry {
+            Some(entry) => Err(path::entry_error(entry, "hiding / is not supported by this version")
+                .with_hint("name the directories to hide")),
+            None => Ok(()),
+        }
+    }
+
+    /// A mount covers what a link leads to; the link itself could be replaced where its
+    /// directory is writable, and the name would then lead elsewhere.
+    fn refuse_replaceable_links(&self, entries: &[Entry], host: &Host) -> Result<()> {
+        for entry in entries {
+            let written = path::absolute(entry, host)?;
+            for link in written.ancestors().filter(|path| path.is_symlink()) {
+                let Some(parent) = link.parent() else { continue };
+                let Ok(parent) = RealPath::resolve(parent) else { continue };
+                if self.access(parent.as_path()) == Access::Write {
+                    let what = format!(
+                        "{} is a link in a writable directory: it could be replaced",
+                        link.display()
+                    );
+                    return Err(path::entry_error(entry, &what)
+                        .with_hint("name the path it leads to, and deny writing to the directory of the link"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What to do about an entry that names nothing.
+#[derive(Debug, Clone, Copy)]
+enum Missing {
+    Note,
+    Warn,
+    Refuse,
+}
+
+/// Returns the depth of the deepest rule covering `path`.
+fn deepest(rules: &[Rule], path: &Path) -> Option<usize> {
+    let covering = rules.iter().filter(|rule| path.starts_with(rule.path.as_path()));
+    covering.map(|rule| rule.path.depth()).max()
+}
+
+fn rule(entry: &Entry, path: RealPath) -> Rule {
+    Rule { path, entry: entry.text.clone(), origin: entry.origin.clone() }
+}
+
+fn built_in(key: &'static str) -> Origin {
+    Origin { key, file: None, line: 0, column: 0 }
+}
+
+fn in_private_tree(path: &Path) -> bool {
+    PRIVATE_TREES.iter().any(|tree| path.starts_with(tree))
+}
+
+/// Names the kernel's own trees where an entry promises what a new `/proc` or a read-only
+/// `/sys` cannot keep.
+fn refused_tree(entry: &Entry, path: &Path) -> Option<&'static str> {
+    match entry.origin.key {
+        "filesystem.denyRead" if path.starts_with("/proc") => {
+            Some("names a file of /proc, which is made anew for every run and cannot be hidden in part")
+        }
+        "filesystem.allowWrite" if path.starts_with("/proc") || path.starts_with("/sys") => {
+            Some("/proc and /sys are never writable")
+        }
+        _ => None,
+    }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn existing_parent(path: &Path) -> PathBuf {
+    let mut parents = path.ancestors().skip(1);
+    let found = parents.find_map(|parent| RealPath::resolve(parent).ok());
+    found.map_or_else(|| PathBuf::from("/"), |path| path.as_path().to_owned())
+}

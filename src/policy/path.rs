@@ -1,0 +1,121 @@
+//! Paths of rules: absolute, with every link resolved, and known by what they name.
+
+use std::fmt;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use super::host::Host;
+use crate::error::{Error, Kind, Result};
+use crate::settings::Entry;
+
+/// A path that exists: absolute, free of links, `.` and `..`, with the identity of what it
+/// named when it was resolved. A launch that finds something else there ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RealPath {
+    path: PathBuf,
+    id: FileId,
+}
+
+/// What the kernel knows a file by, as far as a path rule cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileId {
+    /// Device number.
+    pub dev: u64,
+    /// Inode number on it.
+    pub ino: u64,
+    /// Directory or not.
+    pub kind: FileKind,
+}
+
+/// Whether a stand-in has to be a directory or a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A directory.
+    Directory,
+    /// Anything else: file, device, FIFO, socket.
+    File,
+}
+
+impl RealPath {
+    /// Resolves every link of `path`, which must be absolute.
+    ///
+    /// # Errors
+    /// As `realpath(3)`: `ENOENT`, `EACCES`, `ELOOP`, …
+    #[allow(clippy::disallowed_methods, reason = "this is the one place that resolves paths")]
+    pub fn resolve(path: &Path) -> io::Result<Self> {
+        let path = std::fs::canonicalize(path)?;
+        let id = FileId::of(&std::fs::symlink_metadata(&path)?);
+        Ok(Self { path, id })
+    }
+
+    /// Returns the resolved path.
+    pub fn as_path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns what was found there.
+    pub fn id(&self) -> FileId {
+        self.id
+    }
+
+    /// Counts the components below `/`.
+    pub fn depth(&self) -> usize {
+        depth(&self.path)
+    }
+}
+
+impl fmt::Display for RealPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path.display())
+    }
+}
+
+impl FileId {
+    fn of(meta: &std::fs::Metadata) -> Self {
+        let kind = if meta.is_dir() { FileKind::Directory } else { FileKind::File };
+        Self { dev: meta.dev(), ino: meta.ino(), kind }
+    }
+}
+
+/// Counts the components below `/`; the deeper of two rules is the more specific one.
+pub fn depth(path: &Path) -> usize {
+    path.components().filter(|part| matches!(part, Component::Normal(_))).count()
+}
+
+/// Makes the path of an entry absolute: `~` is the home directory, a relative path starts at
+/// the working directory. Links and `..` are left for [`RealPath::resolve`].
+///
+/// # Errors
+/// The entry needs a home directory and there is none, or holds pattern characters.
+pub fn absolute(entry: &Entry, host: &Host) -> Result<PathBuf> {
+    let text = entry.text.as_str();
+    if !entry.literal && text.contains(['*', '?', '[', ']', '{', '}']) {
+        return Err(entry_error(entry, "patterns are not supported by this version").with_hint(
+            "name each path, or write { \"path\": …, \"literal\": true } for a name that holds such a character",
+        ));
+    }
+    let rest = match text.strip_prefix('~') {
+        None => return Ok(host.cwd.join(text)),
+        Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
+        Some(_) => {
+            return Err(entry_error(entry, "`~name` is not supported")
+                .with_hint("write the path of that home directory"));
+        }
+    };
+    let home = host.home.as_ref().ok_or_else(|| {
+        entry_error(entry, "`~` needs HOME to be an absolute path, and it is not")
+            .with_hint("set HOME, or write the path out")
+    })?;
+    Ok(home.join(rest))
+}
+
+/// Starts an error about one entry, with the place it stands at.
+pub fn entry_error(entry: &Entry, what: &str) -> Error {
+    let origin = &entry.origin;
+    let place = match &origin.file {
+        Some(file) => format!("{}:{}:{}: ", file.display(), origin.line, origin.column),
+        None => String::new(),
+    };
+    Error::new(Kind::Settings, format!("{place}{} `{}`: {what}", origin.key, entry.text))
+}

@@ -1,0 +1,74 @@
+//! The lifecycle events of a run, and what is said on stderr before it.
+
+use std::io::Write;
+
+use serde_json::{Map, Value, json};
+
+use crate::audit::event::{Code, Event, Kind, Verdict};
+use crate::audit::Audit;
+use crate::backend::{Command, Outcome, Report};
+use crate::error::Result;
+use crate::policy::Policy;
+
+/// Says what the caller should know before the command runs.
+pub(super) fn warn(policy: &Policy, audit: &Audit) {
+    for warning in policy.filesystem.warnings() {
+        // A closed stderr must not keep the command from running.
+        drop(writeln!(std::io::stderr(), "srt: warning: {warning}"));
+    }
+    for note in policy.filesystem.notes() {
+        audit.debug(format_args!("{note}"));
+    }
+}
+
+/// Records that the sandbox stands, with what was asked and what is in force.
+pub(super) fn record_start(audit: &Audit, command: &Command, report: &Report) {
+    let program = program(command);
+    audit.debug(format_args!("enforced {}", json!(report.enforced)));
+    audit.record(&Event {
+        target: Some(&program),
+        detail: Some(details(json!(report))),
+        ..Event::new(Kind::Lifecycle, "start", Code::RunStart)
+    });
+}
+
+/// Records how the run ended: the command's status, or why it did not run.
+pub(super) fn record_end(audit: &Audit, result: &Result<Outcome>) {
+    match result {
+        Ok(outcome) => {
+            let detail = match outcome {
+                Outcome::Exited(status) => json!({ "status": status }),
+                Outcome::Signaled(signal) => json!({ "signal": signal }),
+            };
+            audit.record(&Event {
+                detail: Some(details(detail)),
+                ..Event::new(Kind::Lifecycle, "end", Code::RunEnd)
+            });
+        }
+        Err(error) => audit.record(&Event {
+            verdict: Some(Verdict::Denied),
+            detail: Some(details(json!({
+                "status": error.exit_code(),
+                "reason": error.to_string(),
+                "hint": error.hint(),
+            }))),
+            ..Event::new(Kind::Lifecycle, "start", Code::RunRefused)
+        }),
+    }
+}
+
+/// The program alone: arguments may hold secrets.
+fn program(command: &Command) -> String {
+    match (&command.shell_string, command.argv.first()) {
+        (Some(_), _) => "shell string".to_owned(),
+        (None, Some(word)) => word.to_string_lossy().into_owned(),
+        (None, None) => String::new(),
+    }
+}
+
+fn details(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        other => Map::from_iter([("detail".to_owned(), other)]),
+    }
+}
