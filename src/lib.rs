@@ -2,6 +2,7 @@
 //! allow, cannot read what they hide, and reaches the network only through filtering proxies.
 
 pub mod audit;
+pub mod cli;
 pub mod error;
 pub mod policy;
 pub mod settings;
