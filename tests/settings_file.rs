@@ -318,10 +318,15 @@ fn a_file_over_the_limit_is_refused_unread_and_one_at_the_limit_is_read() {
 }
 
 #[test]
-fn the_largest_files_are_read_or_refused_within_two_seconds() {
+fn each_of_the_largest_files_is_read_or_refused_within_two_seconds() {
     let directory = directory("large");
     let many = |one: &str| one.repeat(((1 << 20) - 64) / one.len());
-    let start = Instant::now();
+    let mut start = Instant::now();
+    let mut in_time = |what: &str| {
+        let took = start.elapsed();
+        assert!(took < Duration::from_secs(2), "{what}: {took:?}");
+        start = Instant::now();
+    };
 
     let hosts = format!(
         "{{\"network\":{{\"allowedDomains\":[{}\"é\"]}}}}",
@@ -337,18 +342,19 @@ fn the_largest_files_are_read_or_refused_within_two_seconds() {
         last.origin.column as usize,
         31 + 4 * (settings.network.allowed_domains.len() - 1)
     );
+    in_time("entries");
 
     let unknown = format!("{{{}\"x\":1}}", many("\"denyx\":1,"));
-    assert!(refusal(&directory, unknown).lines().count() == 21);
+    assert_eq!(refusal(&directory, unknown).lines().count(), 21);
+    in_time("unknown keys");
+
     let open = refusal(&directory, "[".repeat(1 << 20));
     assert_eq!(open, "s.json:1:65: nested deeper than 64 levels");
+    in_time("nesting");
+
     let surrogates = format!("{{\"{}\":1}}", many("\\ud83d\\ude00"));
     assert!(refusal(&directory, surrogates).starts_with("s.json:1:2: unknown key `😀"));
-    assert!(
-        start.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        start.elapsed()
-    );
+    in_time("escapes");
 }
 
 #[test]
