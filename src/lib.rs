@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod backend;
+pub mod cli;
 pub mod egress;
 pub mod error;
 pub mod linux;

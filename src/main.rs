@@ -1,18 +1,35 @@
-//! tmp
-use sandbox_runtime::*;
-fn main() -> std::process::ExitCode {
-    let args: Vec<_> = std::env::args_os().skip(1).collect();
-    let host = policy::Host::read().unwrap();
-    let mut s = settings::Settings::default();
-    let e = |k, t: &str| settings::Entry { text: t.into(), literal: false, origin: settings::Origin { key: k, file: None, line: 0, column: 0 } };
-    if let Some(w) = host.var("W") { s.filesystem.allow_write.push(e("filesystem.allowWrite", w.to_str().unwrap())); }
-    if let Some(w) = host.var("D") { s.filesystem.deny_read.push(e("filesystem.denyRead", w.to_str().unwrap())); }
-    if let Some(w) = host.var("R") { s.filesystem.allow_read.push(e("filesystem.allowRead", w.to_str().unwrap())); }
-    let mut c = backend::Command::default();
-    c.argv = args;
-    let audit = Audit::none(if host.var("SRT_DEBUG").is_some() { audit::sink::Debug::On } else { audit::sink::Debug::Off });
-    match sandbox::run(&s, &host, &c, &audit) {
-        Ok(o) => o.exit_code().into(),
-        Err(e) => { eprintln!("srt: {e}\n{:?}", e.hint()); e.exit_code().into() }
+//! Parses the command line, runs the command, prints one message and sets the exit status.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use sandbox_runtime::cli::{self, Invocation};
+use sandbox_runtime::error::Error;
+
+fn main() -> ExitCode {
+    match cli::parse(std::env::args_os()) {
+        Ok(Invocation::Print(text)) => print(&text),
+        Ok(Invocation::Run(options)) => match cli::run::run(options) {
+            Ok(outcome) => outcome.exit_code().into(),
+            Err(error) => report(&error),
+        },
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => report(&error),
     }
+}
+
+fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        // `srt --help | head -1` is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => 125.into(),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+fn report(error: &Error) -> ExitCode {
+    let hint = error.hint().map(|hint| format!("hint: {hint}\n"));
+    let text = format!("srt: {error}\n{}", hint.unwrap_or_default());
+    // Where stderr is closed or full, the status alone has to tell.
+    drop(io::stderr().write_all(text.as_bytes()));
+    error.exit_code().into()
 }

@@ -14,10 +14,17 @@ use proxies::Proxies;
 
 /// Runs `command` under `settings` and returns how it ended.
 ///
+/// Settings that could not be read are taken too, so that the refusal is recorded like any.
+///
 /// # Errors
 /// A protection could not be set up, or the command could not be executed; it did not run.
-pub fn run(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
-    let result = confine(settings, host, command, audit);
+pub fn run(
+    settings: Result<Settings>,
+    host: &Host,
+    command: &Command,
+    audit: &Audit,
+) -> Result<Outcome> {
+    let result = settings.and_then(|settings| confine(&settings, host, command, audit));
     events::record_end(audit, &result);
     result
 }

@@ -2,8 +2,19 @@
 //!
 //! No defaults of an operating system live here; [`crate::policy`] turns settings into rules.
 
+mod fields;
+mod json;
+mod schema;
+mod source;
+
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+
+use crate::error::Result;
+
+use source::Source;
+pub(crate) use source::quoted;
 
 /// What one settings file says. `Settings::default()` is what holds without a file.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +24,42 @@ pub struct Settings {
     pub network: Network,
     /// `filesystem`: which paths may be read and written.
     pub filesystem: Filesystem,
+    /// The file this was read from, as it was named; `None` without one.
+    pub file: Option<Arc<Path>>,
+}
+
+/// The name of the settings file in the home directory.
+const FILE_NAME: &str = ".srt-settings.json";
+
+impl Settings {
+    /// Reads one settings file, which has to be there.
+    ///
+    /// # Errors
+    /// It cannot be read, is not strict JSON, or holds anything this version does not act on.
+    /// All problems of its keys are reported together, one a line.
+    pub fn read(path: &Path) -> Result<Self> {
+        fields::read(&Source::read(path)?)
+    }
+
+    /// Reads `explicit`, else the file in the home directory, else takes the defaults.
+    ///
+    /// # Errors
+    /// As for [`Settings::read`]. Only a home file that does not exist means "no settings".
+    pub fn find(home: Option<&Path>, explicit: Option<&Path>) -> Result<Self> {
+        if let Some(file) = explicit {
+            return Self::read(file);
+        }
+        let Some(home) = home.filter(|home| home.is_absolute()) else {
+            return Ok(Self::default());
+        };
+        let file = home.join(FILE_NAME);
+        match file.symlink_metadata() {
+            // Not following links: one that dangles was meant to lead to rules, and running
+            // without them would be weaker than what its owner wrote.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            _ => Self::read(&file),
+        }
+    }
 }
 
 /// `network`, as written.

@@ -1,0 +1,222 @@
+//! The command line: flags of `srt` before the command word, everything after it untouched.
+
+pub mod run;
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, Parser, value_parser};
+
+use crate::error::{Error, Kind, Result};
+use crate::settings::quoted;
+
+/// What the command line asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Invocation {
+    /// Run a command in a sandbox.
+    Run(RunOptions),
+    /// Print this text (help or version, with its line end) to standard output and exit 0.
+    Print(String),
+}
+
+/// How to run the command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunOptions {
+    /// Settings file named with `--settings`.
+    pub settings: Option<PathBuf>,
+    /// Whether to say on standard error what is decided.
+    pub debug: bool,
+    /// File the events are appended to.
+    pub events: Option<PathBuf>,
+    /// Descriptors the command inherits besides 0, 1 and 2.
+    pub pass_fds: Vec<i32>,
+    /// The command itself.
+    pub command: CommandLine,
+}
+
+/// A command in one of the two ways it can be given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CommandLine {
+    /// A program and its arguments, run without a shell. Never empty.
+    Argv(Vec<OsString>),
+    /// A string for `sh -c`.
+    Shell {
+        /// The string.
+        string: OsString,
+        /// What becomes `$0`, `$1` and so on.
+        args: Vec<OsString>,
+    },
+}
+
+impl CommandLine {
+    /// Takes a lone argument that holds white space for a shell string, unless `is_program`
+    /// says that a program has that very name: `srt "cat README.md"`.
+    #[must_use]
+    pub fn or_shell_string(self, is_program: impl Fn(&OsStr) -> bool) -> Self {
+        match self {
+            Self::Argv(mut words) if words.len() == 1 && holds_words(&words[0]) => {
+                if is_program(&words[0]) {
+                    return Self::Argv(words);
+                }
+                Self::Shell {
+                    string: words.remove(0),
+                    args: Vec::new(),
+                }
+            }
+            other => other,
+        }
+    }
+}
+
+/// Tells whether there is white space and something else. White space alone stays a program
+/// name that is not found: as a shell string it would do nothing and report success.
+fn holds_words(word: &OsStr) -> bool {
+    let bytes = word.as_encoded_bytes();
+    bytes.iter().any(u8::is_ascii_whitespace) && !bytes.trim_ascii().is_empty()
+}
+
+/// Parses the arguments of the process, the program name first.
+///
+/// # Errors
+/// [`Kind::Usage`]: a flag before the command is unknown or lacks its value, there is no
+/// command, or the first word is reserved.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let flags = match Flags::try_parse_from(&args) {
+        Ok(flags) => flags,
+        Err(error) => return print_or_usage(&error),
+    };
+    let command = match flags.string {
+        Some(string) if string.is_empty() => {
+            return Err(usage("the string of -c is empty").with_hint(SEE_HELP));
+        }
+        Some(string) => CommandLine::Shell {
+            string,
+            args: flags.words,
+        },
+        None => program(flags.words, &args)?,
+    };
+    Ok(Invocation::Run(RunOptions {
+        settings: flags.settings,
+        debug: flags.debug,
+        events: flags.events,
+        pass_fds: flags.pass_fds,
+        command,
+    }))
+}
+
+/// Words that are no programs of the user: a typed `srt ctl …` must never end up running
+/// something else that happens to have the name.
+const RESERVED: [&str; 2] = ["proxy", "ctl"];
+
+const SEE_HELP: &str = "srt [flags] [--] command…; srt --help lists the flags";
+
+fn program(words: Vec<OsString>, args: &[OsString]) -> Result<CommandLine> {
+    let Some(first) = words.first() else {
+        return Err(usage("no command given").with_hint(SEE_HELP));
+    };
+    // Everything after the first word is taken as it is, so the words are the tail of `args`
+    // and what stands before them is the last thing that was read as a flag.
+    let before = args.len() - words.len();
+    let after_dashes = before > 1 && args[before - 1] == "--";
+    match RESERVED.iter().find(|word| first == **word) {
+        Some(word) if !after_dashes => Err(usage(format!(
+            "`{word}` is reserved for srt itself and this version has no such command"
+        ))
+        .with_hint(format!("to run a program of that name: srt -- {word} …"))),
+        _ => Ok(CommandLine::Argv(words)),
+    }
+}
+
+fn print_or_usage(error: &clap::Error) -> Result<Invocation> {
+    let text = error.render().to_string();
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Ok(Invocation::Print(text)),
+        ErrorKind::UnknownArgument => {
+            let flag = match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::String(flag)) => flag.as_str(),
+                _ => "-",
+            };
+            Err(
+                usage(format!("unknown flag {}", quoted(flag))).with_hint(format!(
+                    "to run a program whose name starts with a dash: srt -- {flag} …"
+                )),
+            )
+        }
+        _ => {
+            let line = text.lines().next().unwrap_or_default();
+            Err(usage(line.strip_prefix("error: ").unwrap_or(line)).with_hint(SEE_HELP))
+        }
+    }
+}
+
+fn usage(goal: impl Into<String>) -> Error {
+    Error::new(Kind::Usage, goal)
+}
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "srt",
+    bin_name = "srt",
+    version,
+    about = "runs a command confined: it writes only where the settings allow, cannot read\n\
+             what they hide, and reaches the network only through filtering proxies",
+    disable_help_flag = true,
+    disable_version_flag = true,
+    help_template = "{about}\n\nusage: srt [flags] [--] command [argument…]\n       \
+                     srt [flags] -c string [name [argument…]]\n\nflags:\n{options}{after-help}",
+    after_help = AFTER_HELP
+)]
+struct Flags {
+    /// run a shell string, as sh -c does
+    #[arg(short = 'c', value_name = "string", allow_hyphen_values = true)]
+    string: Option<OsString>,
+
+    /// settings file to use instead of ~/.srt-settings.json
+    #[arg(short, long, value_name = "file")]
+    settings: Option<PathBuf>,
+
+    /// say on standard error what is decided
+    #[arg(short, long)]
+    debug: bool,
+
+    /// append what is decided to this file, as JSON lines
+    #[arg(long, value_name = "file")]
+    events: Option<PathBuf>,
+
+    /// let the command inherit descriptor n ≥ 3; repeatable
+    #[arg(long = "pass-fd", value_name = "n", value_parser = value_parser!(i32).range(3..))]
+    pass_fds: Vec<i32>,
+
+    /// print the version
+    #[arg(short = 'V', long, action = ArgAction::Version)]
+    version: Option<bool>,
+
+    /// print this help
+    #[arg(short, long, action = ArgAction::Help)]
+    help: Option<bool>,
+
+    // Without allow_hyphen_values a flag in first place is an error and not a program name;
+    // trailing_var_arg takes all that follows the first word unread.
+    #[arg(trailing_var_arg = true, hide = true)]
+    words: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+flags end at the command word: what follows belongs to the command
+
+exit status: that of the command; 128+n if signal n ended it
+  125  srt could not start the command (usage, settings, system)
+  126  the command cannot be executed
+  127  the command was not found
+
+examples:
+  srt npm test
+  srt -s ci.json -c 'make && make check'
+";
+
+#[cfg(test)]
+mod tests;

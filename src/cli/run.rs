@@ -1,0 +1,110 @@
+//! `srt CMD`: from the flags to the end of the command.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use super::{CommandLine, RunOptions};
+use crate::audit::Audit;
+use crate::audit::sink::Debug;
+use crate::backend::{Command, Outcome};
+use crate::error::{Error, Kind, Result};
+use crate::linux::launch::descriptors;
+use crate::policy::Host;
+use crate::sandbox;
+use crate::settings::Settings;
+
+/// Runs the command that `options` ask for and returns how it ended.
+///
+/// # Errors
+/// The command did not run; see [`sandbox::run`].
+pub fn run(options: RunOptions) -> Result<Outcome> {
+    let host = Host::read()?;
+    let debug = debug(&options, &host);
+    let audit = match &options.events {
+        Some(path) => Audit::to_file(path, &run_id()?, debug)?,
+        None => Audit::none(debug),
+    };
+    let command = command(options.command, options.pass_fds, &host);
+    let settings = Settings::find(host.home.as_deref(), options.settings.as_deref());
+    sandbox::run(settings, &host, &command, &audit)
+}
+
+fn debug(options: &RunOptions, host: &Host) -> Debug {
+    if options.debug || host.var("SRT_DEBUG").is_some() { Debug::On } else { Debug::Off }
+}
+
+fn run_id() -> Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::new(Kind::Launch, "cannot name the run")
+            .call("getrandom", std::io::Error::other(error))
+    })?;
+    Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
+}
+
+fn command(line: CommandLine, pass_fds: Vec<RawFd>, host: &Host) -> Command {
+    let mut command = Command::default();
+    match line.or_shell_string(|word| host.is_program(word)) {
+        CommandLine::Argv(words) => command.argv = words,
+        CommandLine::Shell { string, args } => {
+            command.shell_string = Some(string);
+            command.argv = args;
+        }
+    }
+    command.keep_fds = pass_fds;
+    match host.var("MAKEFLAGS").and_then(job_server) {
+        Some(JobServer::Pipes(fds)) if descriptors::are_pipes(fds) => command.keep_fds.extend(fds),
+        Some(JobServer::Fifo(path)) => command.job_server = Some(path),
+        _ => {}
+    }
+    command.keep_fds.sort_unstable();
+    command.keep_fds.dedup();
+    command
+}
+
+/// How a make that runs `srt` shares its job slots; see the GNU make manual, "POSIX Jobserver".
+#[derive(Debug, PartialEq, Eq)]
+enum JobServer {
+    Pipes([RawFd; 2]),
+    Fifo(PathBuf),
+}
+
+fn job_server(flags: &OsStr) -> Option<JobServer> {
+    // The last one counts: a nested make appends its own.
+    let words = flags.as_encoded_bytes().split(|&byte| byte == b' ');
+    let values = words.filter_map(|word| {
+        let rest = word.strip_prefix(b"--jobserver-auth=");
+        rest.or_else(|| word.strip_prefix(b"--jobserver-fds="))
+    });
+    let value = values.last()?;
+    if let Some(path) = value.strip_prefix(b"fifo:") {
+        use std::os::unix::ffi::OsStringExt;
+        return Some(JobServer::Fifo(OsString::from_vec(path.to_vec()).into()));
+    }
+    let (read, write) = std::str::from_utf8(value).ok()?.split_once(',')?;
+    Some(JobServer::Pipes([read.parse().ok()?, write.parse().ok()?]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_job_server_of_makeflags_counts() {
+        let flags = OsStr::new(" -j4 --jobserver-fds=3,4 --jobserver-auth=5,6");
+        assert_eq!(job_server(flags), Some(JobServer::Pipes([5, 6])));
+    }
+
+    #[test]
+    fn a_job_server_can_be_a_named_fifo() {
+        let flags = OsStr::new("-j --jobserver-auth=fifo:/tmp/GMfifo7");
+        assert_eq!(job_server(flags), Some(JobServer::Fifo("/tmp/GMfifo7".into())));
+    }
+
+    #[test]
+    fn makeflags_without_a_job_server_pass_nothing() {
+        assert_eq!(job_server(OsStr::new("-k -j1")), None);
+        assert_eq!(job_server(OsStr::new("--jobserver-auth=x,y")), None);
+    }
+}
