@@ -1,0 +1,264 @@
+//! Runs the built `srt` on throw-away files, and looks at the host afterwards.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of the harness")]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Longest any sandboxed command of a test may take; a hang is a failure of its own.
+pub const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// A directory of one test, removed with everything in it.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes the directory; `name` tells whose it is when something is left behind.
+    pub fn new(name: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = PathBuf::from(format!("/tmp/srt-test-{}-{number}-{name}", std::process::id()));
+        fs::create_dir(&path).expect("a name with our pid and a counter is free");
+        Self(path)
+    }
+
+    /// Returns the path of something in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Makes a directory in it, with its parents.
+    pub fn dir(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(&path).expect("the scratch directory is writable");
+        path
+    }
+
+    /// Makes a file in it, with its parents.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("a file has a parent"))
+            .and_then(|()| fs::write(&path, content))
+            .expect("the scratch directory is writable");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+/// One launch: settings, surroundings, then [`Srt::run`].
+#[derive(Debug)]
+pub struct Srt {
+    settings: Value,
+    file: PathBuf,
+    command: Command,
+}
+
+impl Srt {
+    /// Starts from empty lists and an empty directory as HOME, in `scratch`.
+    pub fn new(scratch: &Scratch) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_srt"));
+        command.current_dir(scratch.dir("cwd"));
+        command.env("HOME", scratch.dir("home")).env_remove("TMPDIR");
+        let settings = json!({
+            "network": { "allowedDomains": [], "deniedDomains": [] },
+            "filesystem": { "denyRead": [], "allowRead": [], "allowWrite": [], "denyWrite": [] },
+        });
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self { settings, file: scratch.path(&format!("settings-{number}.json")), command }
+    }
+
+    /// Adds an entry to one of the lists: `filesystem.allowWrite`.
+    #[must_use]
+    pub fn with(mut self, key: &str, entry: impl AsRef<OsStr>) -> Self {
+        let (section, list) = key.split_once('.').expect("a key is `section.list`");
+        let entry = entry.as_ref().to_str().expect("test paths are UTF-8");
+        let list = self.settings[section][list].as_array_mut().expect("the key is a list");
+        list.push(entry.into());
+        self
+    }
+
+    /// Grants writing below `path`.
+    #[must_use]
+    pub fn allow_write(self, path: impl AsRef<Path>) -> Self {
+        self.with("filesystem.allowWrite", path.as_ref())
+    }
+
+    /// Denies reading below `path`.
+    #[must_use]
+    pub fn deny_read(self, path: impl AsRef<Path>) -> Self {
+        self.with("filesystem.denyRead", path.as_ref())
+    }
+
+    /// Denies writing below `path`.
+    #[must_use]
+    pub fn deny_write(self, path: impl AsRef<Path>) -> Self {
+        self.with("filesystem.denyWrite", path.as_ref())
+    }
+
+    /// Shows `path` again below a hidden one.
+    #[must_use]
+    pub fn allow_read(self, path: impl AsRef<Path>) -> Self {
+        self.with("filesystem.allowRead", path.as_ref())
+    }
+
+    /// Allows a host.
+    #[must_use]
+    pub fn allow_host(self, host: &str) -> Self {
+        self.with("network.allowedDomains", host)
+    }
+
+    /// Starts the command in `path`.
+    #[must_use]
+    pub fn current_dir(mut self, path: impl AsRef<Path>) -> Self {
+        self.command.current_dir(path);
+        self
+    }
+
+    /// Sets a variable of the caller.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Switches one file layer off, in builds with the feature `test-hooks`.
+    #[must_use]
+    pub fn layers(self, layers: &str) -> Self {
+        assert!(cfg!(feature = "test-hooks"), "only such a build reads the variable");
+        self.env("SRT_TEST_LAYERS", layers)
+    }
+
+    /// Returns the process to be, for tests that set more of it; settings are written.
+    pub fn into_command(mut self, words: &[impl AsRef<OsStr>]) -> Command {
+        fs::write(&self.file, self.settings.to_string()).expect("the scratch directory is writable");
+        self.command.arg("--settings").arg(&self.file).arg("--").args(words);
+        self.command
+    }
+
+    /// Runs the words and returns what came of it.
+    pub fn run(self, words: &[impl AsRef<OsStr>]) -> Ran {
+        run(&mut self.into_command(words))
+    }
+
+    /// Runs a string with `sh -c`.
+    pub fn sh(self, script: &str) -> Ran {
+        self.run(&["sh", "-c", script])
+    }
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Ran {
+    /// Exit status, or 128+n for signal n.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Ran {
+    /// Expects success, and shows what was said where there is none.
+    #[track_caller]
+    pub fn succeeds(self) -> Self {
+        assert_eq!(self.status, 0, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Expects that the command ran and failed: a launch that was refused proves nothing.
+    #[track_caller]
+    pub fn fails(self) -> Self {
+        let ran = self.status != 0 && self.status != 125;
+        assert!(ran, "status {}\nstdout: {}\nstderr: {}", self.status, self.stdout, self.stderr);
+        self
+    }
+
+    /// Expects that `srt` refused to run the command, with `reason` in the message.
+    #[track_caller]
+    pub fn is_refused(self, reason: &str) -> Self {
+        assert_eq!(self.status, 125, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        assert!(self.stderr.contains(reason), "{reason:?} is not in {:?}", self.stderr);
+        self
+    }
+
+    /// Tells whether `text` was printed anywhere.
+    pub fn shows(&self, text: &str) -> bool {
+        self.stdout.contains(text) || self.stderr.contains(text)
+    }
+}
+
+/// Runs a command to its end with empty input, within [`TIME_LIMIT`].
+pub fn run(command: &mut Command) -> Ran {
+    run_with_input(command, b"")
+}
+
+/// Runs a command to its end, writing `input` to it, within [`TIME_LIMIT`].
+pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program exists");
+    let pid = child.id();
+    let mut stdin = child.stdin.take().expect("piped above");
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+    let waiter = std::thread::spawn(move || child.wait_with_output());
+    let deadline = Instant::now() + TIME_LIMIT;
+    while !waiter.is_finished() {
+        if Instant::now() > deadline {
+            // Our own child, not waited for yet, so the number is still its.
+            let ended = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            panic!("no end after {TIME_LIMIT:?}: {command:?} (killed: {ended:?})");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let output: Output = waiter.join().expect("the waiter does not panic").expect("it is our child");
+    writer.join().expect("the writer does not panic");
+    Ran::from(output)
+}
+
+impl From<Output> for Ran {
+    fn from(output: Output) -> Self {
+        let status = output.status;
+        Self {
+            status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Runs a string with `sh -c` outside the sandbox: the positive control.
+pub fn outside(script: &str) -> Ran {
+    run(Command::new("sh").args(["-c", script]))
+}
+
+/// Tells whether the tests run as root.
+pub fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Prints why a test proves nothing here; the test command counts these lines.
+pub fn skip(reason: &str) {
+    let mut stderr = std::io::stderr();
+    drop(writeln!(stderr, "SKIPPED: {reason}"));
+}
+
+/// Returns a string that appears nowhere else.
+pub fn canary() -> String {
+    let mut bytes = [0; 12];
+    getrandom::fill(&mut bytes).expect("the kernel has randomness");
+    format!("canary-{}", bytes.map(|byte| format!("{byte:02x}")).concat())
+}
