@@ -44,7 +44,13 @@ pub enum Kind {
 impl Error {
     /// Starts an error from its goal: `cannot hide /home/ada/.ssh`.
     pub fn new(kind: Kind, goal: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, goal: goal.into(), call: None, source: None, hint: None }))
+        Self(Box::new(Inner {
+            kind,
+            goal: goal.into(),
+            call: None,
+            source: None,
+            hint: None,
+        }))
     }
 
     /// Adds the system call that failed and the errno it gave.

@@ -31,7 +31,9 @@ impl Linux {
     pub fn new(command: &Command) -> Result<Self> {
         launch::descriptors::check_standard()?;
         launch::descriptors::check_kept(&command.keep_fds)?;
-        Ok(Self { caller: Caller::note(&command.keep_fds)? })
+        Ok(Self {
+            caller: Caller::note(&command.keep_fds)?,
+        })
     }
 }
 
@@ -56,7 +58,16 @@ impl Backend for Linux {
             }
         };
         let layers = layers(host);
-        let plan = Plan::from_policy(policy, Inputs { host, cwd, command, tmpdir, layers })?;
+        let plan = Plan::from_policy(
+            policy,
+            Inputs {
+                host,
+                cwd,
+                command,
+                tmpdir,
+                layers,
+            },
+        )?;
         Ok(Launch { plan, run })
     }
 
@@ -68,7 +79,9 @@ impl Backend for Linux {
 /// Returns the caller's TMPDIR where the command may write it.
 fn own_tmpdir(policy: &Policy, host: &Host) -> Option<PathBuf> {
     let named = PathBuf::from(host.var("TMPDIR")?);
-    let real = RealPath::resolve(&named).ok().filter(|_| named.is_absolute())?;
+    let real = RealPath::resolve(&named)
+        .ok()
+        .filter(|_| named.is_absolute())?;
     (policy.filesystem.access(real.as_path()) == Access::Write).then_some(named)
 }
 
@@ -80,7 +93,10 @@ fn layers(_host: &Host) -> Layers {
 /// Lets a test switch one file layer off; such a build is never shipped.
 #[cfg(feature = "test-hooks")]
 fn layers(host: &Host) -> Layers {
-    match host.var("SRT_TEST_LAYERS").and_then(std::ffi::OsStr::to_str) {
+    match host
+        .var("SRT_TEST_LAYERS")
+        .and_then(std::ffi::OsStr::to_str)
+    {
         Some("mounts") => Layers::Mounts,
         Some("landlock") => Layers::Landlock,
         _ => Layers::Both,

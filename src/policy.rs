@@ -30,6 +30,9 @@ impl Policy {
     pub fn from_settings(settings: &Settings, host: &Host) -> Result<Self> {
         let filesystem = filesystem::Filesystem::from_settings(&settings.filesystem, host)?;
         let network = network::Network::from_settings(&settings.network, Host::addresses()?)?;
-        Ok(Self { filesystem, network })
+        Ok(Self {
+            filesystem,
+            network,
+        })
     }
 }

@@ -7,6 +7,8 @@ use harness::{Scratch, Srt};
 #[test]
 fn a_command_keeps_its_own_flags() {
     let scratch = Scratch::new("flags");
-    let ran = Srt::new(&scratch).run(&["python3", "-c", "print(1)"]).succeeds();
+    let ran = Srt::new(&scratch)
+        .run(&["python3", "-c", "print(1)"])
+        .succeeds();
     assert_eq!(ran.stdout, "1\n");
 }

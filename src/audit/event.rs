@@ -119,7 +119,12 @@ pub struct Rule<'a> {
 impl<'a> Rule<'a> {
     /// Points at the entry of a settings file.
     pub fn new(entry: &'a str, origin: &'a Origin) -> Self {
-        Self { key: origin.key, entry, file: origin.file.as_deref(), line: origin.line }
+        Self {
+            key: origin.key,
+            entry,
+            file: origin.file.as_deref(),
+            line: origin.line,
+        }
     }
 }
 

@@ -61,7 +61,10 @@ struct Record {
 impl Audit {
     /// Records nothing.
     pub fn none(debug: Debug) -> Self {
-        Self { target: Target::None, debug: debug == Debug::On }
+        Self {
+            target: Target::None,
+            debug: debug == Debug::On,
+        }
     }
 
     /// Appends to `path`, which is created mode 0600 and must not be a link.
@@ -80,12 +83,22 @@ impl Audit {
             .custom_flags((nix::fcntl::OFlag::O_NOFOLLOW | nix::fcntl::OFlag::O_NONBLOCK).bits())
             .open(path)
             .map_err(|error| {
-                Error::new(Kind::Usage, format!("cannot write events to {}", path.display()))
-                    .call("open", error)
-                    .with_hint("name a plain file in a directory you can write")
+                Error::new(
+                    Kind::Usage,
+                    format!("cannot write events to {}", path.display()),
+                )
+                .call("open", error)
+                .with_hint("name a plain file in a directory you can write")
             })?;
-        let writer = Writer { file, run: run.to_owned(), seq: 0 };
-        Ok(Self { target: Target::File(Mutex::new(writer)), debug: debug == Debug::On })
+        let writer = Writer {
+            file,
+            run: run.to_owned(),
+            seq: 0,
+        };
+        Ok(Self {
+            target: Target::File(Mutex::new(writer)),
+            debug: debug == Debug::On,
+        })
     }
 
     /// Sends events to the launcher over `socket`, a non-blocking SOCK_SEQPACKET.
@@ -118,7 +131,9 @@ impl Audit {
 
     /// Writes an event that one of our own processes sent with [`Audit::to_launcher`].
     pub fn record_received(&self, datagram: &[u8]) {
-        let Target::File(writer) = &self.target else { return };
+        let Target::File(writer) = &self.target else {
+            return;
+        };
         if let Ok(record) = serde_json::from_slice::<Record>(datagram) {
             write(writer, &record.time, &record.event);
         }
@@ -143,10 +158,20 @@ pub enum Debug {
 }
 
 fn write(writer: &Mutex<Writer>, time: &str, event: impl Serialize) {
-    let mut writer = writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut writer = writer
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let seq = writer.seq;
-    let envelope = Envelope { v: 1, time, seq, run: &writer.run, event };
-    let Ok(mut line) = serde_json::to_vec(&envelope) else { return };
+    let envelope = Envelope {
+        v: 1,
+        time,
+        seq,
+        run: &writer.run,
+        event,
+    };
+    let Ok(mut line) = serde_json::to_vec(&envelope) else {
+        return;
+    };
     line.push(b'\n');
     // One write call a line, so that lines of several runs in one file never mix.
     if let Err(error) = writer.file.write_all(&line)
@@ -158,8 +183,12 @@ fn write(writer: &Mutex<Writer>, time: &str, event: impl Serialize) {
 }
 
 fn send(socket: &OwnedFd, dropped: &AtomicU64, event: &Event<'_>) {
-    let Ok(event) = serde_json::value::to_raw_value(event) else { return };
-    let Ok(record) = serde_json::to_vec(&Record { time: now(), event }) else { return };
+    let Ok(event) = serde_json::value::to_raw_value(event) else {
+        return;
+    };
+    let Ok(record) = serde_json::to_vec(&Record { time: now(), event }) else {
+        return;
+    };
     let flags = nix::sys::socket::MsgFlags::MSG_DONTWAIT | nix::sys::socket::MsgFlags::MSG_NOSIGNAL;
     use std::os::fd::AsRawFd;
     if record.len() > MAX_RECORD

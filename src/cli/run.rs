@@ -31,7 +31,11 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
 }
 
 fn debug(options: &RunOptions, host: &Host) -> Debug {
-    if options.debug || host.var("SRT_DEBUG").is_some() { Debug::On } else { Debug::Off }
+    if options.debug || host.var("SRT_DEBUG").is_some() {
+        Debug::On
+    } else {
+        Debug::Off
+    }
 }
 
 fn run_id() -> Result<String> {
@@ -99,7 +103,10 @@ mod tests {
     #[test]
     fn a_job_server_can_be_a_named_fifo() {
         let flags = OsStr::new("-j --jobserver-auth=fifo:/tmp/GMfifo7");
-        assert_eq!(job_server(flags), Some(JobServer::Fifo("/tmp/GMfifo7".into())));
+        assert_eq!(
+            job_server(flags),
+            Some(JobServer::Fifo("/tmp/GMfifo7".into()))
+        );
     }
 
     #[test]

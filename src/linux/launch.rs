@@ -61,7 +61,9 @@ pub struct Sandbox {
 pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
     let Launch { plan, run } = launch;
     let (ours, theirs) = Control::pair().map_err(|error| step_failed("socketpair", error))?;
-    let flags = namespaces::NAMESPACES.iter().fold(0, |flags, (flag, _)| flags | flag);
+    let flags = namespaces::NAMESPACES
+        .iter()
+        .fold(0, |flags, (flag, _)| flags | flag);
     let (init, pidfd) = match sys::clone_into_namespaces(flags).map_err(cannot_clone)? {
         sys::Forked::Child => {
             drop_unused(ours);
@@ -105,12 +107,18 @@ fn cannot_clone(error: std::io::Error) -> Error {
         Some(libc::EPERM | libc::EACCES) => {
             "user namespaces are refused here: set kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, or, in a container, allow clone with namespace flags in its seccomp profile"
         }
-        Some(libc::EINVAL) => "this kernel lacks a namespace: it needs CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS and CONFIG_CGROUPS",
+        Some(libc::EINVAL) => {
+            "this kernel lacks a namespace: it needs CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS and CONFIG_CGROUPS"
+        }
         Some(libc::EAGAIN) => "the limit on processes is reached: see ulimit -u",
-        Some(libc::EDEADLK) => "the program that embeds srt runs threads: start the sandbox before them",
+        Some(libc::EDEADLK) => {
+            "the program that embeds srt runs threads: start the sandbox before them"
+        }
         _ => "see clone(2) for this error",
     };
-    Error::new(Kind::Unsupported, "cannot create namespaces").call("clone3", error).with_hint(hint)
+    Error::new(Kind::Unsupported, "cannot create namespaces")
+        .call("clone3", error)
+        .with_hint(hint)
 }
 
 impl Sandbox {
@@ -140,14 +148,19 @@ impl Sandbox {
     }
 
     fn init_is_gone(&self) -> Error {
-        Error::new(Kind::Launch, "the sandbox's first process ended while it was set up")
-            .with_hint("it may have been killed for want of memory: see the kernel's log")
+        Error::new(
+            Kind::Launch,
+            "the sandbox's first process ended while it was set up",
+        )
+        .with_hint("it may have been killed for want of memory: see the kernel's log")
     }
 
     /// Passes a signal on. One the terminal sent to the whole process group has reached the
     /// command already.
     fn forward(&self) {
-        let Ok(Some(info)) = self.signals.read_signal() else { return };
+        let Ok(Some(info)) = self.signals.read_signal() else {
+            return;
+        };
         // si_code of a signal the kernel made itself; see sigaction(2).
         const SI_KERNEL: i32 = 0x80;
         if info.ssi_code == SI_KERNEL {
@@ -163,12 +176,16 @@ impl Sandbox {
     /// Waits until init is gone, and with it every process of the sandbox.
     fn wait_for_end(&self) {
         let id = WaitId::PidFd(self.pidfd.as_fd());
-        while let Err(rustix::io::Errno::INTR) = rustix::process::waitid(id.clone(), WaitIdOptions::EXITED) {}
+        while let Err(rustix::io::Errno::INTR) =
+            rustix::process::waitid(id.clone(), WaitIdOptions::EXITED)
+        {}
     }
 
     fn report_of(&self, confined: Confined) -> Report {
-        let namespaces: Vec<String> =
-            namespaces::NAMESPACES.iter().map(|(_, name)| (*name).to_owned()).collect();
+        let namespaces: Vec<String> = namespaces::NAMESPACES
+            .iter()
+            .map(|(_, name)| (*name).to_owned())
+            .collect();
         let asked = Guarantees {
             namespaces,
             landlock_abi: support::MAX_LANDLOCK_ABI.cast_unsigned(),
@@ -215,7 +232,9 @@ impl Held for Sandbox {
     }
 
     fn release(&mut self) -> Result<()> {
-        self.control.send_release().map_err(|error| step_failed("send", error))?;
+        self.control
+            .send_release()
+            .map_err(|error| step_failed("send", error))?;
         match self.next_message()? {
             Message::Started => Ok(()),
             Message::Failed(failure) => Err(failure.into()),
@@ -228,8 +247,8 @@ impl Held for Sandbox {
         let outcome = loop {
             let control = self.control.as_fd();
             let other = watched.unwrap_or(control);
-            let mut fds = [control, self.signals.as_fd(), other]
-                .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            let mut fds =
+                [control, self.signals.as_fd(), other].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
             wait_for(&mut fds);
             let [message, signal, event] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
             if event.contains(PollFlags::POLLIN) && watched.is_some() {

@@ -90,7 +90,13 @@ impl Plan {
     /// The working directory is hidden, or the command holds a NUL byte.
     pub fn from_policy(policy: &Policy, inputs: Inputs<'_>) -> Result<Self> {
         refuse_hidden_cwd(policy, &inputs.cwd)?;
-        let Inputs { host, cwd, command, tmpdir, layers } = inputs;
+        let Inputs {
+            host,
+            cwd,
+            command,
+            tmpdir,
+            layers,
+        } = inputs;
         let argv = resolve_shell(command, host);
         Ok(Self {
             mounts: mounts::plan(&policy.filesystem, layers),
@@ -98,8 +104,14 @@ impl Plan {
             filters: filter::for_caller(host.uid == 0),
             listeners: listeners(),
             cwd,
-            programs: programs(argv.first().map_or(OsStr::new(""), OsString::as_os_str), host)?,
-            argv: argv.iter().map(|word| c_string(word)).collect::<Result<_>>()?,
+            programs: programs(
+                argv.first().map_or(OsStr::new(""), OsString::as_os_str),
+                host,
+            )?,
+            argv: argv
+                .iter()
+                .map(|word| c_string(word))
+                .collect::<Result<_>>()?,
             env: environment::plan(host, &tmpdir)?,
             keep_fds: command.keep_fds.clone(),
             ids: (host.uid, host.gid),
@@ -146,8 +158,14 @@ fn listeners() -> Vec<(Role, u16)> {
 /// Puts the shell in front of a shell string: bash where there is one, since that is what
 /// people write for, else sh.
 fn resolve_shell(command: &Command, host: &Host) -> Vec<OsString> {
-    let Some(string) = &command.shell_string else { return command.argv.clone() };
-    let shell = if host.is_program(OsStr::new("bash")) { "bash" } else { "sh" };
+    let Some(string) = &command.shell_string else {
+        return command.argv.clone();
+    };
+    let shell = if host.is_program(OsStr::new("bash")) {
+        "bash"
+    } else {
+        "sh"
+    };
     // `--` ends the shell's own options, so that a string may begin with a dash.
     let mut argv: Vec<OsString> = vec![shell.into(), "-c".into(), "--".into(), string.clone()];
     argv.extend(command.argv.iter().cloned());
@@ -163,15 +181,24 @@ fn programs(word: &OsStr, host: &Host) -> Result<Vec<CString>> {
         return Ok(vec![c_string(word)?]);
     }
     // An empty element of PATH is the working directory; see execvp(3).
-    std::env::split_paths(host.search_path()).map(|dir| c_string(host_join(&dir, word).as_os_str())).collect()
+    std::env::split_paths(host.search_path())
+        .map(|dir| c_string(host_join(&dir, word).as_os_str()))
+        .collect()
 }
 
 fn host_join(dir: &std::path::Path, word: &OsStr) -> PathBuf {
-    if dir.as_os_str().is_empty() { PathBuf::from(".").join(word) } else { dir.join(word) }
+    if dir.as_os_str().is_empty() {
+        PathBuf::from(".").join(word)
+    } else {
+        dir.join(word)
+    }
 }
 
 fn c_string(text: &OsStr) -> Result<CString> {
     CString::new(text.as_bytes()).map_err(|_| {
-        Error::new(Kind::Usage, format!("an argument holds a NUL byte: {}", text.display()))
+        Error::new(
+            Kind::Usage,
+            format!("an argument holds a NUL byte: {}", text.display()),
+        )
     })
 }

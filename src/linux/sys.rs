@@ -1,6 +1,9 @@
 //! Every system call that std, nix and rustix lack or wrap too loosely; the only unsafe code.
 
-#![allow(unsafe_code, reason = "raw system calls; each block names the facts it rests on")]
+#![allow(
+    unsafe_code,
+    reason = "raw system calls; each block names the facts it rests on"
+)]
 
 use std::ffi::{CString, c_int, c_uint};
 use std::io;
@@ -81,7 +84,11 @@ pub(crate) fn fork() -> io::Result<Forked> {
 /// Refuses to fork a threaded process: see fork(2) and signal-safety(7).
 fn assert_single_threaded() -> io::Result<()> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
-    if threads == 1 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EDEADLK)) }
+    if threads == 1 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EDEADLK))
+    }
 }
 
 fn forked(pid: i64, pidfd: c_int) -> Forked {
@@ -123,7 +130,12 @@ pub(crate) fn mount_setattr_recursive(mount: BorrowedFd<'_>, set: MountAttr) -> 
 }
 
 fn mount_setattr_with(mount: BorrowedFd<'_>, set: MountAttr, flags: c_int) -> io::Result<()> {
-    let attr = libc::mount_attr { attr_set: set.0, attr_clr: 0, propagation: 0, userns_fd: 0 };
+    let attr = libc::mount_attr {
+        attr_set: set.0,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
     // SAFETY: the path is a NUL-terminated literal and `attr` lives across the call, with its
     // size passed; the kernel only reads both.
     check(unsafe {
@@ -156,7 +168,10 @@ pub(crate) fn set_close_on_exec_but(keep: &[RawFd]) -> io::Result<()> {
 
 /// Returns the inclusive ranges of descriptor numbers from 3 up that `keep` leaves.
 fn ranges_without(keep: &[RawFd]) -> impl Iterator<Item = (c_uint, c_uint)> {
-    let keep = keep.iter().filter_map(|&fd| c_uint::try_from(fd).ok()).filter(|&fd| fd >= 3);
+    let keep = keep
+        .iter()
+        .filter_map(|&fd| c_uint::try_from(fd).ok())
+        .filter(|&fd| fd >= 3);
     let starts = [3].into_iter().chain(keep.clone().map(|fd| fd + 1));
     let ends = keep.map(|fd| fd - 1).chain([c_uint::MAX]);
     starts.zip(ends).filter(|(first, last)| first <= last)
@@ -197,7 +212,11 @@ pub(crate) fn join_new_session_keyring() -> io::Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: c_int = 1;
     // SAFETY: a null name asks for a new anonymous keyring; no memory is read.
     let result = check(unsafe {
-        libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, std::ptr::null::<u8>())
+        libc::syscall(
+            libc::SYS_keyctl,
+            KEYCTL_JOIN_SESSION_KEYRING,
+            std::ptr::null::<u8>(),
+        )
     });
     match result {
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => Ok(()),
@@ -207,8 +226,12 @@ pub(crate) fn join_new_session_keyring() -> io::Result<()> {
 
 /// Installs a seccomp program for this thread; irreversible. `no_new_privs` must be set.
 pub(crate) fn install_seccomp(program: &[libc::sock_filter]) -> io::Result<()> {
-    let len = u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let program = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
+    let len =
+        u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let program = libc::sock_fprog {
+        len,
+        filter: program.as_ptr().cast_mut(),
+    };
     // SAFETY: `program` points to `len` instructions that live across the call; the kernel
     // copies them and writes nothing.
     check(unsafe {
@@ -228,7 +251,12 @@ pub(crate) fn landlock_abi() -> i32 {
     // SAFETY: with the version flag the call takes a null pointer and size 0; see
     // landlock_create_ruleset(2).
     let abi = unsafe {
-        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0, VERSION)
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            std::ptr::null::<u8>(),
+            0,
+            VERSION,
+        )
     };
     i32::try_from(abi).unwrap_or(0).max(0)
 }
@@ -268,7 +296,11 @@ pub(crate) fn disposition(signal: Signal) -> io::Result<Disposition> {
         });
     }
     sigaction(signal).map(|action| {
-        if action == libc::SIG_IGN { Disposition::Ignored } else { Disposition::Default }
+        if action == libc::SIG_IGN {
+            Disposition::Ignored
+        } else {
+            Disposition::Default
+        }
     })
 }
 
@@ -288,7 +320,9 @@ pub(crate) fn set_disposition(signal: Signal, to: Disposition) -> io::Result<()>
     };
     let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
     // SAFETY: SIG_DFL and SIG_IGN run no code of ours.
-    unsafe { nix::sys::signal::sigaction(signal, &action) }.map(drop).map_err(io::Error::from)
+    unsafe { nix::sys::signal::sigaction(signal, &action) }
+        .map(drop)
+        .map_err(io::Error::from)
 }
 
 /// Rust's start-up code sets SIGPIPE to be ignored before `main`; what the caller had chosen
@@ -317,5 +351,9 @@ pub(crate) fn execve(program: &CString, argv: &[CString], envp: &[CString]) -> i
 const CLONE_PIDFD: u64 = 0x1000;
 
 fn check(result: i64) -> io::Result<i64> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
 }

@@ -118,13 +118,22 @@ impl Filesystem {
     }
 
     fn rules(&self) -> impl Iterator<Item = &Rule> {
-        [&self.deny_read, &self.allow_read, &self.allow_write, &self.deny_write].into_iter().flatten()
+        [
+            &self.deny_read,
+            &self.allow_read,
+            &self.allow_write,
+            &self.deny_write,
+        ]
+        .into_iter()
+        .flatten()
     }
 
     /// Notes every directory between a writable root and a protected path below it. A mount
     /// point cannot be renamed (EBUSY), but its parent could be, and the name would be free.
     fn pin_ancestors(&mut self) {
-        let protected = self.rules().filter(|rule| self.access(rule.path.as_path()) != Access::Write);
+        let protected = self
+            .rules()
+            .filter(|rule| self.access(rule.path.as_path()) != Access::Write);
         let ancestors = protected.flat_map(|rule| rule.path.as_path().ancestors().skip(1));
         let mut writable: Vec<_> = ancestors
             .filter(|path| path.parent().is_some() && self.access(path) == Access::Write)
@@ -132,7 +141,10 @@ impl Filesystem {
             .collect();
         writable.sort();
         writable.dedup();
-        self.pins = writable.iter().filter_map(|path| RealPath::resolve(path).ok()).collect();
+        self.pins = writable
+            .iter()
+            .filter_map(|path| RealPath::resolve(path).ok())
+            .collect();
     }
 
     fn resolve_all(
@@ -194,8 +206,14 @@ impl Filesystem {
                 continue;
             }
             let origin = built_in("filesystem.allowWrite");
-            let entry = Entry { text: text.to_owned(), literal: true, origin };
-            let Ok(path) = RealPath::resolve(&path::absolute(&entry, host)?) else { continue };
+            let entry = Entry {
+                text: text.to_owned(),
+                literal: true,
+                origin,
+            };
+            let Ok(path) = RealPath::resolve(&path::absolute(&entry, host)?) else {
+                continue;
+            };
             // A default must not re-open what the settings hide.
             if self.access(path.as_path()) != Access::Hidden {
                 self.allow_write.push(rule(&entry, path));
@@ -209,10 +227,15 @@ impl Filesystem {
             return Ok(());
         }
         let root = self.deny_read.iter().find(|rule| rule.path.depth() == 0);
-        let entry = entries.iter().find(|entry| root.is_some_and(|root| root.entry == entry.text));
+        let entry = entries
+            .iter()
+            .find(|entry| root.is_some_and(|root| root.entry == entry.text));
         match entry {
-            Some(entry) => Err(path::entry_error(entry, "hiding / is not supported by this version")
-                .with_hint("name the directories to hide")),
+            Some(entry) => Err(path::entry_error(
+                entry,
+                "hiding / is not supported by this version",
+            )
+            .with_hint("name the directories to hide")),
             None => Ok(()),
         }
     }
@@ -223,15 +246,20 @@ impl Filesystem {
         for entry in entries {
             let written = path::absolute(entry, host)?;
             for link in written.ancestors().filter(|path| path.is_symlink()) {
-                let Some(parent) = link.parent() else { continue };
-                let Ok(parent) = RealPath::resolve(parent) else { continue };
+                let Some(parent) = link.parent() else {
+                    continue;
+                };
+                let Ok(parent) = RealPath::resolve(parent) else {
+                    continue;
+                };
                 if self.access(parent.as_path()) == Access::Write {
                     let what = format!(
                         "{} is a link in a writable directory: it could be replaced",
                         link.display()
                     );
-                    return Err(path::entry_error(entry, &what)
-                        .with_hint("name the path it leads to, and deny writing to the directory of the link"));
+                    return Err(path::entry_error(entry, &what).with_hint(
+                        "name the path it leads to, and deny writing to the directory of the link",
+                    ));
                 }
             }
         }
@@ -249,16 +277,27 @@ enum Missing {
 
 /// Returns the depth of the deepest rule covering `path`.
 fn deepest(rules: &[Rule], path: &Path) -> Option<usize> {
-    let covering = rules.iter().filter(|rule| path.starts_with(rule.path.as_path()));
+    let covering = rules
+        .iter()
+        .filter(|rule| path.starts_with(rule.path.as_path()));
     covering.map(|rule| rule.path.depth()).max()
 }
 
 fn rule(entry: &Entry, path: RealPath) -> Rule {
-    Rule { path, entry: entry.text.clone(), origin: entry.origin.clone() }
+    Rule {
+        path,
+        entry: entry.text.clone(),
+        origin: entry.origin.clone(),
+    }
 }
 
 fn built_in(key: &'static str) -> Origin {
-    Origin { key, file: None, line: 0, column: 0 }
+    Origin {
+        key,
+        file: None,
+        line: 0,
+        column: 0,
+    }
 }
 
 fn in_private_tree(path: &Path) -> bool {
@@ -269,9 +308,9 @@ fn in_private_tree(path: &Path) -> bool {
 /// `/sys` cannot keep.
 fn refused_tree(entry: &Entry, path: &Path) -> Option<&'static str> {
     match entry.origin.key {
-        "filesystem.denyRead" if path.starts_with("/proc") => {
-            Some("names a file of /proc, which is made anew for every run and cannot be hidden in part")
-        }
+        "filesystem.denyRead" if path.starts_with("/proc") => Some(
+            "names a file of /proc, which is made anew for every run and cannot be hidden in part",
+        ),
         "filesystem.allowWrite" if path.starts_with("/proc") || path.starts_with("/sys") => {
             Some("/proc and /sys are never writable")
         }
@@ -280,7 +319,10 @@ fn refused_tree(entry: &Entry, path: &Path) -> Option<&'static str> {
 }
 
 fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
 }
 
 fn existing_parent(path: &Path) -> PathBuf {

@@ -28,7 +28,10 @@ impl Host {
     /// # Errors
     /// The working directory is gone or cannot be reached, or the process runs with more
     /// rights than its caller has.
-    #[allow(clippy::disallowed_methods, reason = "this is the one place that reads them")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the one place that reads them"
+    )]
     pub fn read() -> Result<Self> {
         refuse_set_uid()?;
         let cwd = std::env::current_dir().map_err(|error| {
@@ -37,14 +40,24 @@ impl Host {
                 .with_hint("it was removed or is not readable: change to another directory")
         })?;
         if !cwd.is_absolute() {
-            return Err(Error::new(Kind::Usage, "the working directory is outside this root")
-                .with_hint("change to another directory"));
+            return Err(
+                Error::new(Kind::Usage, "the working directory is outside this root")
+                    .with_hint("change to another directory"),
+            );
         }
         let env: Vec<_> = std::env::vars_os().collect();
         let uid = nix::unistd::geteuid().as_raw();
         let gid = nix::unistd::getegid().as_raw();
-        let home = lookup(&env, "HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-        Ok(Self { cwd, home, env, uid, gid })
+        let home = lookup(&env, "HOME")
+            .map(PathBuf::from)
+            .filter(|home| home.is_absolute());
+        Ok(Self {
+            cwd,
+            home,
+            env,
+            uid,
+            gid,
+        })
     }
 
     /// Returns a variable of the environment, unless it is empty.
@@ -54,7 +67,8 @@ impl Host {
 
     /// Returns `PATH`, or the directories a shell searches without one.
     pub fn search_path(&self) -> &OsStr {
-        self.var("PATH").unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"))
+        self.var("PATH")
+            .unwrap_or(OsStr::new("/usr/local/bin:/usr/bin:/bin"))
     }
 
     /// Tells whether `word` names a program: a path to a file, or a file on `PATH`.
@@ -78,8 +92,14 @@ impl Host {
         })?;
         let addresses = interfaces.filter_map(|interface| {
             let address = interface.address?;
-            let v4 = address.as_sockaddr_in().map(|socket| IpAddr::V4(socket.ip()));
-            v4.or_else(|| address.as_sockaddr_in6().map(|socket| IpAddr::V6(socket.ip())))
+            let v4 = address
+                .as_sockaddr_in()
+                .map(|socket| IpAddr::V4(socket.ip()));
+            v4.or_else(|| {
+                address
+                    .as_sockaddr_in6()
+                    .map(|socket| IpAddr::V6(socket.ip()))
+            })
         });
         Ok(addresses.collect())
     }
@@ -97,6 +117,8 @@ fn refuse_set_uid() -> Result<()> {
     if same_user && same_group {
         return Ok(());
     }
-    Err(Error::new(Kind::Unsupported, "srt is installed set-uid or set-gid")
-        .with_hint("remove the bit: chmod ug-s on the srt program"))
+    Err(
+        Error::new(Kind::Unsupported, "srt is installed set-uid or set-gid")
+            .with_hint("remove the bit: chmod ug-s on the srt program"),
+    )
 }

@@ -12,7 +12,10 @@ impl Network {
     ///
     /// # Errors
     /// An entry is not a host pattern.
-    pub fn from_settings(_settings: &settings::Network, _host: Vec<std::net::IpAddr>) -> Result<Self> {
+    pub fn from_settings(
+        _settings: &settings::Network,
+        _host: Vec<std::net::IpAddr>,
+    ) -> Result<Self> {
         Ok(Self {})
     }
 }

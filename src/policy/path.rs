@@ -42,7 +42,10 @@ impl RealPath {
     ///
     /// # Errors
     /// As `realpath(3)`: `ENOENT`, `EACCES`, `ELOOP`, …
-    #[allow(clippy::disallowed_methods, reason = "this is the one place that resolves paths")]
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this is the one place that resolves paths"
+    )]
     pub fn resolve(path: &Path) -> io::Result<Self> {
         let path = std::fs::canonicalize(path)?;
         let id = FileId::of(&std::fs::symlink_metadata(&path)?);
@@ -73,14 +76,24 @@ impl fmt::Display for RealPath {
 
 impl FileId {
     fn of(meta: &std::fs::Metadata) -> Self {
-        let kind = if meta.is_dir() { FileKind::Directory } else { FileKind::File };
-        Self { dev: meta.dev(), ino: meta.ino(), kind }
+        let kind = if meta.is_dir() {
+            FileKind::Directory
+        } else {
+            FileKind::File
+        };
+        Self {
+            dev: meta.dev(),
+            ino: meta.ino(),
+            kind,
+        }
     }
 }
 
 /// Counts the components below `/`; the deeper of two rules is the more specific one.
 pub fn depth(path: &Path) -> usize {
-    path.components().filter(|part| matches!(part, Component::Normal(_))).count()
+    path.components()
+        .filter(|part| matches!(part, Component::Normal(_)))
+        .count()
 }
 
 /// Makes the path of an entry absolute: `~` is the home directory, a relative path starts at
@@ -104,8 +117,11 @@ pub fn absolute(entry: &Entry, host: &Host) -> Result<PathBuf> {
         }
     };
     let home = host.home.as_ref().ok_or_else(|| {
-        entry_error(entry, "`~` needs HOME to be an absolute path, and it is not")
-            .with_hint("set HOME, or write the path out")
+        entry_error(
+            entry,
+            "`~` needs HOME to be an absolute path, and it is not",
+        )
+        .with_hint("set HOME, or write the path out")
     })?;
     Ok(home.join(rest))
 }
@@ -117,5 +133,8 @@ pub fn entry_error(entry: &Entry, what: &str) -> Error {
         Some(file) => format!("{}:{}:{}: ", file.display(), origin.line, origin.column),
         None => String::new(),
     };
-    Error::new(Kind::Settings, format!("{place}{} `{}`: {what}", origin.key, entry.text))
+    Error::new(
+        Kind::Settings,
+        format!("{place}{} `{}`: {what}", origin.key, entry.text),
+    )
 }

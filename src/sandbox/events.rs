@@ -4,8 +4,8 @@ use std::io::Write;
 
 use serde_json::{Map, Value, json};
 
-use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::audit::Audit;
+use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
 use crate::policy::Policy;

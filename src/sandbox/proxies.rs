@@ -47,7 +47,10 @@ impl Proxies {
                 }
                 sys::exit_now(0)
             }
-            Forked::Parent(_, process) => Ok(Self { process, line: ours }),
+            Forked::Parent(_, process) => Ok(Self {
+                process,
+                line: ours,
+            }),
         }
     }
 
@@ -60,9 +63,15 @@ impl Proxies {
             [READY] => Ok(()),
             [FAILED, reason @ ..] => {
                 let reason = String::from_utf8_lossy(reason).into_owned();
-                Err(Error::new(Kind::Launch, format!("the proxies cannot start: {reason}")))
+                Err(Error::new(
+                    Kind::Launch,
+                    format!("the proxies cannot start: {reason}"),
+                ))
             }
-            _ => Err(Error::new(Kind::Launch, "the proxies' process ended before it served")),
+            _ => Err(Error::new(
+                Kind::Launch,
+                "the proxies' process ended before it served",
+            )),
         }
     }
 
@@ -134,7 +143,10 @@ fn confine(keep: &[i32]) -> io::Result<()> {
     keep.sort_unstable();
     sys::close_all_but(&keep)?;
     // A pipe on standard output must close when the command ends, whatever we still do.
-    let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;

@@ -1,6 +1,10 @@
 //! Runs the built `srt` on throw-away files, and looks at the host afterwards.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of the harness")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test file uses a part of the harness"
+)]
 
 use std::ffi::OsStr;
 use std::fs;
@@ -25,7 +29,10 @@ impl Scratch {
     pub fn new(name: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = PathBuf::from(format!("/tmp/srt-test-{}-{number}-{name}", std::process::id()));
+        let path = PathBuf::from(format!(
+            "/tmp/srt-test-{}-{number}-{name}",
+            std::process::id()
+        ));
         fs::create_dir(&path).expect("a name with our pid and a counter is free");
         Self(path)
     }
@@ -71,14 +78,20 @@ impl Srt {
     pub fn new(scratch: &Scratch) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_srt"));
         command.current_dir(scratch.dir("cwd"));
-        command.env("HOME", scratch.dir("home")).env_remove("TMPDIR");
+        command
+            .env("HOME", scratch.dir("home"))
+            .env_remove("TMPDIR");
         let settings = json!({
             "network": { "allowedDomains": [], "deniedDomains": [] },
             "filesystem": { "denyRead": [], "allowRead": [], "allowWrite": [], "denyWrite": [] },
         });
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        Self { settings, file: scratch.path(&format!("settings-{number}.json")), command }
+        Self {
+            settings,
+            file: scratch.path(&format!("settings-{number}.json")),
+            command,
+        }
     }
 
     /// Adds an entry to one of the lists: `filesystem.allowWrite`.
@@ -86,7 +99,9 @@ impl Srt {
     pub fn with(mut self, key: &str, entry: impl AsRef<OsStr>) -> Self {
         let (section, list) = key.split_once('.').expect("a key is `section.list`");
         let entry = entry.as_ref().to_str().expect("test paths are UTF-8");
-        let list = self.settings[section][list].as_array_mut().expect("the key is a list");
+        let list = self.settings[section][list]
+            .as_array_mut()
+            .expect("the key is a list");
         list.push(entry.into());
         self
     }
@@ -138,14 +153,22 @@ impl Srt {
     /// Switches one file layer off, in builds with the feature `test-hooks`.
     #[must_use]
     pub fn layers(self, layers: &str) -> Self {
-        assert!(cfg!(feature = "test-hooks"), "only such a build reads the variable");
+        assert!(
+            cfg!(feature = "test-hooks"),
+            "only such a build reads the variable"
+        );
         self.env("SRT_TEST_LAYERS", layers)
     }
 
     /// Returns the process to be, for tests that set more of it; settings are written.
     pub fn into_command(mut self, words: &[impl AsRef<OsStr>]) -> Command {
-        fs::write(&self.file, self.settings.to_string()).expect("the scratch directory is writable");
-        self.command.arg("--settings").arg(&self.file).arg("--").args(words);
+        fs::write(&self.file, self.settings.to_string())
+            .expect("the scratch directory is writable");
+        self.command
+            .arg("--settings")
+            .arg(&self.file)
+            .arg("--")
+            .args(words);
         self.command
     }
 
@@ -175,7 +198,11 @@ impl Ran {
     /// Expects success, and shows what was said where there is none.
     #[track_caller]
     pub fn succeeds(self) -> Self {
-        assert_eq!(self.status, 0, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
+        assert_eq!(
+            self.status, 0,
+            "stdout: {}\nstderr: {}",
+            self.stdout, self.stderr
+        );
         self
     }
 
@@ -183,15 +210,27 @@ impl Ran {
     #[track_caller]
     pub fn fails(self) -> Self {
         let ran = self.status != 0 && self.status != 125;
-        assert!(ran, "status {}\nstdout: {}\nstderr: {}", self.status, self.stdout, self.stderr);
+        assert!(
+            ran,
+            "status {}\nstdout: {}\nstderr: {}",
+            self.status, self.stdout, self.stderr
+        );
         self
     }
 
     /// Expects that `srt` refused to run the command, with `reason` in the message.
     #[track_caller]
     pub fn is_refused(self, reason: &str) -> Self {
-        assert_eq!(self.status, 125, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
-        assert!(self.stderr.contains(reason), "{reason:?} is not in {:?}", self.stderr);
+        assert_eq!(
+            self.status, 125,
+            "stdout: {}\nstderr: {}",
+            self.stdout, self.stderr
+        );
+        assert!(
+            self.stderr.contains(reason),
+            "{reason:?} is not in {:?}",
+            self.stderr
+        );
         self
     }
 
@@ -208,7 +247,10 @@ pub fn run(command: &mut Command) -> Ran {
 
 /// Runs a command to its end, writing `input` to it, within [`TIME_LIMIT`].
 pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program exists");
     let pid = child.id();
     let mut stdin = child.stdin.take().expect("piped above");
@@ -219,12 +261,17 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
     while !waiter.is_finished() {
         if Instant::now() > deadline {
             // Our own child, not waited for yet, so the number is still its.
-            let ended = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
+            let ended = Command::new("kill")
+                .args(["-KILL", &pid.to_string()])
+                .status();
             panic!("no end after {TIME_LIMIT:?}: {command:?} (killed: {ended:?})");
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    let output: Output = waiter.join().expect("the waiter does not panic").expect("it is our child");
+    let output: Output = waiter
+        .join()
+        .expect("the waiter does not panic")
+        .expect("it is our child");
     writer.join().expect("the writer does not panic");
     Ran::from(output)
 }
@@ -233,7 +280,9 @@ impl From<Output> for Ran {
     fn from(output: Output) -> Self {
         let status = output.status;
         Self {
-            status: status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
+            status: status
+                .code()
+                .unwrap_or_else(|| 128 + status.signal().unwrap_or(0)),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
@@ -260,5 +309,8 @@ pub fn skip(reason: &str) {
 pub fn canary() -> String {
     let mut bytes = [0; 12];
     getrandom::fill(&mut bytes).expect("the kernel has randomness");
-    format!("canary-{}", bytes.map(|byte| format!("{byte:02x}")).concat())
+    format!(
+        "canary-{}",
+        bytes.map(|byte| format!("{byte:02x}")).concat()
+    )
 }

@@ -33,7 +33,10 @@ impl Caller {
     /// none is lost between now and the command's start.
     pub(crate) fn note(keep_fds: &[RawFd]) -> Result<Self, Failure> {
         let mut ignored = Vec::new();
-        for signal in FORWARDED.into_iter().chain([Signal::SIGPIPE, Signal::SIGCHLD]) {
+        for signal in FORWARDED
+            .into_iter()
+            .chain([Signal::SIGPIPE, Signal::SIGCHLD])
+        {
             if sys::disposition(signal).at(Step::RestoreSignals)? == Disposition::Ignored {
                 ignored.push(signal);
             }
@@ -43,7 +46,12 @@ impl Caller {
         let umask_then = umask(Mode::empty());
         umask(umask_then);
         let keep_fds = keep_fds.to_vec();
-        let mut caller = Self { mask, ignored, umask: umask_then, keep_fds };
+        let mut caller = Self {
+            mask,
+            ignored,
+            umask: umask_then,
+            keep_fds,
+        };
         let blocked = Some(&caller.forwarded());
         sigprocmask(SigmaskHow::SIG_BLOCK, blocked, Some(&mut mask)).at(Step::RestoreSignals)?;
         caller.mask = mask;
@@ -55,7 +63,10 @@ impl Caller {
     /// Returns the signals that are passed on. What the caller ignores stays ignored: a
     /// blocked signal would be queued all the same.
     pub(crate) fn forwarded(&self) -> SigSet {
-        FORWARDED.into_iter().filter(|signal| !self.ignored.contains(signal)).collect()
+        FORWARDED
+            .into_iter()
+            .filter(|signal| !self.ignored.contains(signal))
+            .collect()
     }
 
     /// Gives this process the caller's settings, and closes every descriptor but those the

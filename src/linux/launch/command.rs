@@ -48,8 +48,12 @@ fn confine_and_wait(
     rootfs::enter(&plan.cwd)?;
     let seccomp_filters = privileges::install(&plan.filters)?;
     privileges::verify()?;
-    let confined = Confined { landlock_abi, seccomp_filters };
-    init.write_all(&[confined.landlock_abi, confined.seccomp_filters]).at(Step::Execute)?;
+    let confined = Confined {
+        landlock_abi,
+        seccomp_filters,
+    };
+    init.write_all(&[confined.landlock_abi, confined.seccomp_filters])
+        .at(Step::Execute)?;
     init.read_exact(&mut [0]).at(Step::Execute)?;
     caller.restore()?;
     Err(execute(plan))
@@ -84,7 +88,10 @@ fn execute_script(plan: &Plan, script: &CString) -> Failure {
 
 /// Tells "not found" from "found but not executable" by the errors a shell tells them by.
 fn failed_to_execute(plan: &Plan, errno: Errno) -> Failure {
-    let word = plan.argv.first().map(|word| word.to_string_lossy().into_owned());
+    let word = plan
+        .argv
+        .first()
+        .map(|word| word.to_string_lossy().into_owned());
     let step = match errno {
         Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG | Errno::ELOOP => Step::NotFound,
         _ => Step::Execute,

@@ -61,7 +61,9 @@ impl Control {
         let mut buffer = [0; MAX_MESSAGE];
         match self.receive_bytes(&mut buffer)? {
             [] => Ok(None),
-            bytes => Message::decode(bytes).map(Some).ok_or(io::ErrorKind::InvalidData.into()),
+            bytes => Message::decode(bytes)
+                .map(Some)
+                .ok_or(io::ErrorKind::InvalidData.into()),
         }
     }
 
@@ -118,9 +120,10 @@ impl Message {
         let (tag, rest) = bytes.split_first()?;
         match (tag, rest) {
             (b'm', []) => Some(Self::Mounted),
-            (b'r', &[landlock_abi, seccomp_filters]) => {
-                Some(Self::Ready(Confined { landlock_abi, seccomp_filters }))
-            }
+            (b'r', &[landlock_abi, seccomp_filters]) => Some(Self::Ready(Confined {
+                landlock_abi,
+                seccomp_filters,
+            })),
             (b's', []) => Some(Self::Started),
             (b'x', &[status]) => Some(Self::Ended(Outcome::Exited(status))),
             (b'k', &[signal]) => Some(Self::Ended(Outcome::Signaled(signal))),

@@ -16,7 +16,9 @@ use crate::linux::sys;
 pub fn check_standard() -> Result<()> {
     for (number, name) in [(0, "input"), (1, "output"), (2, "error")] {
         // Closed ones were opened on /dev/null before `main`.
-        let Some(fd) = sys::inherited(number) else { continue };
+        let Some(fd) = sys::inherited(number) else {
+            continue;
+        };
         if let Some(what) = refused(fd) {
             let goal = format!("standard {name} is {what}, which the sandbox could not confine");
             return Err(Error::new(Kind::Usage, goal)
@@ -33,8 +35,10 @@ pub fn check_standard() -> Result<()> {
 pub fn check_kept(fds: &[RawFd]) -> Result<()> {
     match fds.iter().find(|&&fd| !sys::is_open(fd)) {
         None => Ok(()),
-        Some(fd) => Err(Error::new(Kind::Usage, format!("descriptor {fd} is not open"))
-            .with_hint("open it in the calling process, as in: srt --pass-fd 3 CMD 3<file")),
+        Some(fd) => Err(
+            Error::new(Kind::Usage, format!("descriptor {fd} is not open"))
+                .with_hint("open it in the calling process, as in: srt --pass-fd 3 CMD 3<file"),
+        ),
     }
 }
 

@@ -27,11 +27,15 @@ pub(super) fn copy_nodes<'a>(
 ) -> Result<Vec<(&'static str, OwnedFd)>, Failure> {
     let mut nodes = Vec::new();
     for op in ops {
-        let MountOp::Dev { nodes: names } = op else { continue };
+        let MountOp::Dev { nodes: names } = op else {
+            continue;
+        };
         for name in *names {
             let path = Path::new("dev").join(name);
             // A host without the node, as some containers are: the command has none either.
-            let Ok(node) = open(host, &path) else { continue };
+            let Ok(node) = open(host, &path) else {
+                continue;
+            };
             let copied = clone_tree(&node, Path::new("")).at_path(Step::CloneTree, &path)?;
             nodes.push((*name, copied));
         }

@@ -95,7 +95,11 @@ steps! {
 
 impl Failure {
     pub(super) fn new(step: Step, errno: impl Into<Errno>) -> Self {
-        Self { step, errno: errno.into(), subject: Vec::new() }
+        Self {
+            step,
+            errno: errno.into(),
+            subject: Vec::new(),
+        }
     }
 
     pub(super) fn on(mut self, subject: &Path) -> Self {
@@ -115,7 +119,11 @@ impl Failure {
         let (errno, subject) = rest.split_first_chunk()?;
         let step = *Step::ALL.get(usize::from(*step))?;
         let errno = Errno::from_raw(i32::from_ne_bytes(*errno));
-        Some(Self { step, errno, subject: subject.to_vec() })
+        Some(Self {
+            step,
+            errno,
+            subject: subject.to_vec(),
+        })
     }
 }
 

@@ -37,7 +37,10 @@ pub(super) fn terminals() -> Result<OwnedFd, Failure> {
 
 /// Makes an empty file or directory at `path` below `dir`, and its parents.
 pub(super) fn make(dir: &OwnedFd, path: &Path, kind: FileKind) -> Result<(), Failure> {
-    let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+    let parents = path
+        .ancestors()
+        .skip(1)
+        .filter(|parent| !parent.as_os_str().is_empty());
     let parents: Vec<_> = parents.collect();
     for parent in parents.into_iter().rev() {
         directory(dir, parent).at_path(Step::FillTmpfs, parent)?;

@@ -30,8 +30,8 @@ pub(crate) struct HandedOver {
 /// Sends every listener over the socket at `path`; returns the connection, to be kept open.
 pub(super) fn send(path: &Path, listeners: &[(Role, OwnedFd)]) -> Result<OwnedFd, Failure> {
     let kind = SocketType::SEQPACKET;
-    let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
-        .at(Step::HandOver)?;
+    let socket =
+        socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).at(Step::HandOver)?;
     let address = SocketAddrUnix::new(path).at(Step::HandOver)?;
     connect(&socket, &address).at_path(Step::HandOver, path)?;
     let labels: Vec<u8> = listeners.iter().map(|(role, _)| label(*role)).collect();
@@ -39,8 +39,13 @@ pub(super) fn send(path: &Path, listeners: &[(Role, OwnedFd)]) -> Result<OwnedFd
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    sendmsg(&socket, &[IoSlice::new(&labels)], &mut ancillary, SendFlags::NOSIGNAL)
-        .at(Step::HandOver)?;
+    sendmsg(
+        &socket,
+        &[IoSlice::new(&labels)],
+        &mut ancillary,
+        SendFlags::NOSIGNAL,
+    )
+    .at(Step::HandOver)?;
     Ok(socket)
 }
 
@@ -50,7 +55,12 @@ pub(crate) fn receive(socket: &OwnedFd, init: u32) -> io::Result<HandedOver> {
         let peer = accept_with(socket, SocketFlags::CLOEXEC)?;
         // The socket lies in a private directory, but root and the caller's other processes
         // can reach it: only the process we cloned may decide where the proxies listen.
-        if sockopt::socket_peercred(&peer)?.pid.as_raw_pid().cast_unsigned() == init {
+        if sockopt::socket_peercred(&peer)?
+            .pid
+            .as_raw_pid()
+            .cast_unsigned()
+            == init
+        {
             break peer;
         }
     };
@@ -67,10 +77,16 @@ pub(crate) fn receive(socket: &OwnedFd, init: u32) -> io::Result<HandedOver> {
         })
         .flatten()
         .collect();
-    let roles: Option<Vec<Role>> = labels[..received.bytes].iter().map(|&byte| role(byte)).collect();
+    let roles: Option<Vec<Role>> = labels[..received.bytes]
+        .iter()
+        .map(|&byte| role(byte))
+        .collect();
     let roles = roles.filter(|roles| roles.len() == fds.len() && !fds.is_empty());
     let roles = roles.ok_or(io::ErrorKind::InvalidData)?;
-    Ok(HandedOver { listeners: roles.into_iter().zip(fds).collect(), sandbox })
+    Ok(HandedOver {
+        listeners: roles.into_iter().zip(fds).collect(),
+        sandbox,
+    })
 }
 
 fn label(role: Role) -> u8 {

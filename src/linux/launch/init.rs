@@ -55,7 +55,15 @@ fn stand_up(
     let watched = signals(caller);
     let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC).at(Step::WatchSignals)?;
     let (command, line) = start_command(plan, caller)?;
-    give_up_rights(plan, &[control.as_fd(), proxies.as_fd(), signals.as_fd(), line.as_fd()])?;
+    give_up_rights(
+        plan,
+        &[
+            control.as_fd(),
+            proxies.as_fd(),
+            signals.as_fd(),
+            line.as_fd(),
+        ],
+    )?;
     release(control, line)?;
     Ok(watch(command, control, &signals))
 }
@@ -92,7 +100,10 @@ fn give_up_rights(plan: &Plan, keep: &[std::os::fd::BorrowedFd<'_>]) -> Result<(
 /// Passes the command's state to the launcher and the launcher's word to the command.
 fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
     let mut confined = Vec::new();
-    Read::by_ref(&mut line).take(2).read_to_end(&mut confined).at(Step::Fork)?;
+    Read::by_ref(&mut line)
+        .take(2)
+        .read_to_end(&mut confined)
+        .at(Step::Fork)?;
     let [landlock_abi, seccomp_filters] = confined[..] else {
         return Err(failure_of_command(&confined, line));
     };
@@ -104,7 +115,13 @@ fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
         return Err(failure_of_command(&confined, line));
     }
     line.set_nonblocking(false).at(Step::Fork)?;
-    tell(control, &Message::Ready(Confined { landlock_abi, seccomp_filters }))?;
+    tell(
+        control,
+        &Message::Ready(Confined {
+            landlock_abi,
+            seccomp_filters,
+        }),
+    )?;
     if !control.receive_release().at(Step::TieToLauncher)? {
         return Err(Failure::new(Step::TieToLauncher, Errno::EPIPE));
     }
@@ -169,10 +186,14 @@ fn reap(command: Pid) -> Option<Outcome> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, status)) if pid == command => {
-                ended = Some(Outcome::Exited(u8::try_from(status & 0xff).unwrap_or(u8::MAX)));
+                ended = Some(Outcome::Exited(
+                    u8::try_from(status & 0xff).unwrap_or(u8::MAX),
+                ));
             }
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == command => {
-                ended = Some(Outcome::Signaled(u8::try_from(signal as i32).unwrap_or(u8::MAX)));
+                ended = Some(Outcome::Signaled(
+                    u8::try_from(signal as i32).unwrap_or(u8::MAX),
+                ));
             }
             Ok(WaitStatus::StillAlive) | Err(_) => return ended,
             Ok(_) => {}

@@ -35,7 +35,10 @@ pub(super) fn restrict_self(rules: &[Rule]) -> Result<u8, Failure> {
         ruleset = add(ruleset, rule, abi)?;
     }
     // The crate leaves no_new_privs to us: it is set, and checked, for the whole launch.
-    let status = ruleset.no_new_privs(false).restrict_self().map_err(failed)?;
+    let status = ruleset
+        .no_new_privs(false)
+        .restrict_self()
+        .map_err(failed)?;
     if status.ruleset != landlock::RulesetStatus::FullyEnforced {
         return Err(Failure::new(Step::Landlock, Errno::ENOTSUP));
     }
@@ -48,7 +51,11 @@ fn create(abi: ABI) -> Result<RulesetCreated, RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     let ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
     let scopes = Scope::from_all(abi);
-    if scopes.is_empty() { ruleset.create() } else { ruleset.scope(scopes)?.create() }
+    if scopes.is_empty() {
+        ruleset.create()
+    } else {
+        ruleset.scope(scopes)?.create()
+    }
 }
 
 fn add(ruleset: RulesetCreated, rule: &Rule, abi: ABI) -> Result<RulesetCreated, Failure> {
@@ -73,7 +80,9 @@ fn add_rule(
     if rights.is_empty() {
         return Ok(ruleset);
     }
-    ruleset.add_rule(PathBeneath::new(fd, rights)).map_err(failed)
+    ruleset
+        .add_rule(PathBeneath::new(fd, rights))
+        .map_err(failed)
 }
 
 fn rights(grant: Grant, abi: ABI) -> BitFlags<AccessFs> {
@@ -83,9 +92,7 @@ fn rights(grant: Grant, abi: ABI) -> BitFlags<AccessFs> {
     match grant {
         Grant::Read => AccessFs::from_read(abi),
         Grant::Write => AccessFs::from_all(abi) & !devices & !control,
-        Grant::Device => {
-            AccessFs::from_read(abi) | AccessFs::WriteFile | truncate | control
-        }
+        Grant::Device => AccessFs::from_read(abi) | AccessFs::WriteFile | truncate | control,
         Grant::AsOpened => BitFlags::EMPTY,
     }
 }
@@ -94,7 +101,11 @@ fn rights(grant: Grant, abi: ABI) -> BitFlags<AccessFs> {
 fn rights_on(place: &impl AsFd, abi: ABI, path: &Path) -> Result<BitFlags<AccessFs>, Failure> {
     let stat = rustix::fs::fstat(place).at_path(Step::Landlock, path)?;
     let directory = FileType::from_raw_mode(stat.st_mode).is_dir();
-    Ok(if directory { AccessFs::from_all(abi) } else { AccessFs::from_file(abi) })
+    Ok(if directory {
+        AccessFs::from_all(abi)
+    } else {
+        AccessFs::from_file(abi)
+    })
 }
 
 /// Opening `/dev/stdout` again goes to the file it was opened on, which lies in the host's

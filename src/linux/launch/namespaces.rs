@@ -23,8 +23,14 @@ pub(crate) const NAMESPACES: [(libc::c_int, &str); 7] = [
 pub(super) fn tie_to_launcher(control: &Control) -> Result<(), Failure> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::TieToLauncher)?;
     // The signal only comes for deaths from now on; an earlier one left the line closed.
-    let mut poll = [rustix::event::PollFd::new(control, rustix::event::PollFlags::empty())];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut poll = [rustix::event::PollFd::new(
+        control,
+        rustix::event::PollFlags::empty(),
+    )];
+    let now = rustix::event::Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     match rustix::event::poll(&mut poll, Some(&now)).at(Step::TieToLauncher)? {
         0 => Ok(()),
         _ => Err(Failure::new(Step::TieToLauncher, Errno::EPIPE)),

@@ -14,11 +14,14 @@ use crate::linux::sys;
 const BACKLOG: i32 = 4096;
 
 /// Brings `lo` up and binds each port on 127.0.0.1 and, where there is IPv6, on `::1`.
-pub(super) fn listen_on_loopback(
-    ports: &[(Role, u16)],
-) -> Result<Vec<(Role, OwnedFd)>, Failure> {
-    let any = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
-        .at(Step::LoopbackUp)?;
+pub(super) fn listen_on_loopback(ports: &[(Role, u16)]) -> Result<Vec<(Role, OwnedFd)>, Failure> {
+    let any = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .at(Step::LoopbackUp)?;
     sys::loopback_up(std::os::fd::AsFd::as_fd(&any)).at(Step::LoopbackUp)?;
     let mut listeners = Vec::new();
     for &(role, port) in ports {

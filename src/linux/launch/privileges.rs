@@ -26,8 +26,7 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
         CapSet::Effective,
         CapSet::Permitted,
     ] {
-        caps::clear(None, set)
-            .map_err(|_| Failure::new(Step::DropCapabilities, Errno::last()))?;
+        caps::clear(None, set).map_err(|_| Failure::new(Step::DropCapabilities, Errno::last()))?;
     }
     Ok(())
 }
@@ -35,7 +34,12 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
 /// Empties the capability sets of a process on the host's side, which may lack the right to
 /// change its bounding set; no_new_privs makes that set moot.
 pub(crate) fn drop_capabilities_of_helper() -> std::io::Result<()> {
-    for set in [CapSet::Ambient, CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
+    for set in [
+        CapSet::Ambient,
+        CapSet::Inheritable,
+        CapSet::Effective,
+        CapSet::Permitted,
+    ] {
         caps::clear(None, set).map_err(std::io::Error::other)?;
     }
     Ok(())

@@ -46,7 +46,10 @@ pub(super) fn build(plan: &Plan, egress_socket: &Path) -> Result<(), Failure> {
         return Err(Failure::new(Step::Mount, Errno::EINVAL));
     };
     // Copied before anything is covered: afterwards the host's paths lead into our own mounts.
-    let binds = ops.clone().map(|op| copy_for(&host, op)).collect::<Result<Vec<_>, _>>()?;
+    let binds = ops
+        .clone()
+        .map(|op| copy_for(&host, op))
+        .collect::<Result<Vec<_>, _>>()?;
     let socket = copy(&host, egress_socket, MountAttr::READ_ONLY)?;
     let nodes = devices::copy_nodes(&host, ops.clone())?;
     let root = copy(&host, Path::new("/"), attributes(*access))?;
@@ -98,7 +101,12 @@ impl Tree {
             MountOp::Bind(path, _) => {
                 let bind = bind.ok_or_else(|| Failure::new(Step::CloneTree, Errno::EINVAL))?;
                 attach(&bind, &self.root, path.as_path())?;
-                expect_id(&self.root, below_root(path.as_path()), path.id(), path.as_path())
+                expect_id(
+                    &self.root,
+                    below_root(path.as_path()),
+                    path.id(),
+                    path.as_path(),
+                )
             }
             MountOp::StandIn(path, reopened) => self.hide(path, reopened, stand_ins),
             MountOp::Proc { masked } => {
@@ -125,7 +133,12 @@ impl Tree {
     ) -> Result<(), Failure> {
         // What is covered must be what the settings meant, or the secret stays readable
         // under the name it was moved to.
-        expect_id(&self.root, below_root(path.as_path()), path.id(), path.as_path())?;
+        expect_id(
+            &self.root,
+            below_root(path.as_path()),
+            path.id(),
+            path.as_path(),
+        )?;
         if reopened.is_empty() {
             return cover(stand_ins, path.id().kind, &self.root, path.as_path());
         }
@@ -168,7 +181,10 @@ fn copy_for(host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
             expect_id(host, below_root(path.as_path()), path.id(), path.as_path())?;
             copy(host, path.as_path(), attributes(*access)).map(Some)
         }
-        MountOp::Sys { around: Access::Write, .. } if open(host, Path::new("sys")).is_ok() => {
+        MountOp::Sys {
+            around: Access::Write,
+            ..
+        } if open(host, Path::new("sys")).is_ok() => {
             copy(host, Path::new("/sys"), MountAttr::READ_ONLY).map(Some)
         }
         _ => Ok(None),
@@ -199,12 +215,7 @@ pub(super) fn attach(tree: &OwnedFd, root: impl AsFd, path: &Path) -> Result<(),
 }
 
 /// Mounts an empty directory or file at `path`.
-fn cover(
-    stand_ins: &OwnedFd,
-    kind: FileKind,
-    root: &OwnedFd,
-    path: &Path,
-) -> Result<(), Failure> {
+fn cover(stand_ins: &OwnedFd, kind: FileKind, root: &OwnedFd, path: &Path) -> Result<(), Failure> {
     let name = match kind {
         FileKind::Directory => EMPTY_DIRECTORY,
         FileKind::File => EMPTY_FILE,
@@ -234,8 +245,16 @@ fn expect_id(dir: impl AsFd, path: &Path, id: FileId, shown: &Path) -> Result<()
 fn identify(fd: &OwnedFd) -> Result<FileId, rustix::io::Errno> {
     let stat = rustix::fs::fstat(fd)?;
     let directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
-    let kind = if directory { FileKind::Directory } else { FileKind::File };
-    Ok(FileId { dev: stat.st_dev, ino: stat.st_ino, kind })
+    let kind = if directory {
+        FileKind::Directory
+    } else {
+        FileKind::File
+    };
+    Ok(FileId {
+        dev: stat.st_dev,
+        ino: stat.st_ino,
+        kind,
+    })
 }
 
 fn set_attributes(mount: BorrowedFd<'_>, attr: MountAttr, path: &Path) -> Result<(), Failure> {
@@ -262,7 +281,10 @@ fn below_root(path: &Path) -> &Path {
 fn verify_read_only(plan: &Plan) -> Result<(), Failure> {
     let table = Path::new("/proc/self/mountinfo");
     let bytes = std::fs::read(table).at_path(Step::VerifyMounts, table)?;
-    for line in bytes.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+    for line in bytes
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
         // Mount points may be any bytes but the kernel escapes white space, so that a lossy
         // reading splits right and only the text of the path changes.
         let line = String::from_utf8_lossy(line);
@@ -280,7 +302,14 @@ fn verify_read_only(plan: &Plan) -> Result<(), Failure> {
 /// Undoes the octal escapes of proc_pid_mountinfo(5).
 fn unescape(path: &Path) -> PathBuf {
     let text = path.to_string_lossy();
-    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
-    let plain = escapes.iter().fold(text.into_owned(), |text, (from, to)| text.replace(from, to));
+    let escapes = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    let plain = escapes
+        .iter()
+        .fold(text.into_owned(), |text, (from, to)| text.replace(from, to));
     PathBuf::from(plain)
 }

@@ -11,7 +11,9 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, StatVfsMountFlags, flock, statvfs};
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
 
 use crate::error::{Error, Kind, Result};
 use crate::policy::Host;
@@ -51,9 +53,13 @@ impl RunDirectory {
                 Err(error) => last = error,
             }
         }
-        Err(Error::new(Kind::Launch, "cannot make a private directory for the run")
-            .call("mkdir", last)
-            .with_hint("set TMPDIR to a directory you can write, on a file system without noexec"))
+        Err(
+            Error::new(Kind::Launch, "cannot make a private directory for the run")
+                .call("mkdir", last)
+                .with_hint(
+                    "set TMPDIR to a directory you can write, on a file system without noexec",
+                ),
+        )
     }
 
     fn create_in(base: &Path, uid: u32) -> io::Result<Self> {
@@ -83,8 +89,12 @@ impl RunDirectory {
         if fs::symlink_metadata(&path)?.ino() != lock.metadata()?.ino() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let mut directory =
-            Self { path, parent: parent.to_owned(), _lock: lock, socket: None };
+        let mut directory = Self {
+            path,
+            parent: parent.to_owned(),
+            _lock: lock,
+            socket: None,
+        };
         directory.socket = Some(directory.listen()?);
         Ok(directory)
     }
@@ -134,9 +144,13 @@ impl RunDirectory {
 
     /// Removes the directories of runs that were killed.
     fn sweep(&self) {
-        let Ok(entries) = fs::read_dir(&self.parent) else { return };
+        let Ok(entries) = fs::read_dir(&self.parent) else {
+            return;
+        };
         for entry in entries.flatten().map(|entry| entry.path()) {
-            let Ok(directory) = open_directory(&entry) else { continue };
+            let Ok(directory) = open_directory(&entry) else {
+                continue;
+            };
             if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
                 remove_tree(&entry);
             }
@@ -154,9 +168,15 @@ impl Drop for RunDirectory {
 
 /// Lists where a private directory may be made, the caller's choice first.
 fn bases(host: &Host) -> Vec<RealPath> {
-    let own = host.var("TMPDIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let own = host
+        .var("TMPDIR")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
     let usual = ["/tmp", "/var/tmp"].map(PathBuf::from);
-    own.into_iter().chain(usual).filter_map(|path| RealPath::resolve(&path).ok()).collect()
+    own.into_iter()
+        .chain(usual)
+        .filter_map(|path| RealPath::resolve(&path).ok())
+        .collect()
 }
 
 /// Makes `path`, or accepts one that is there: a directory of this user, closed to others.
@@ -175,13 +195,19 @@ fn make_private(path: &Path, uid: u32) -> io::Result<()> {
 
 fn open_directory(path: &Path) -> io::Result<File> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)
+    File::options()
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
 }
 
 fn random_name() -> io::Result<OsString> {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-    Ok(OsString::from(format!("{:016x}", u64::from_ne_bytes(bytes))))
+    Ok(OsString::from(format!(
+        "{:016x}",
+        u64::from_ne_bytes(bytes)
+    )))
 }
 
 /// Removes what a command left, also directories it made unreadable.
@@ -196,8 +222,13 @@ fn remove_tree(path: &Path) {
 
 fn open_up(directory: &Path) {
     use std::os::unix::fs::PermissionsExt;
-    drop(fs::set_permissions(directory, fs::Permissions::from_mode(PRIVATE)));
-    let Ok(entries) = fs::read_dir(directory) else { return };
+    drop(fs::set_permissions(
+        directory,
+        fs::Permissions::from_mode(PRIVATE),
+    ));
+    let Ok(entries) = fs::read_dir(directory) else {
+        return;
+    };
     for entry in entries.flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             open_up(&entry.path());

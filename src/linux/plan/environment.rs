@@ -32,16 +32,27 @@ const LOOPBACK: &str = "localhost,127.0.0.1,::1";
 /// Builds the environment, `NAME=value` each; everything else passes byte for byte.
 pub(super) fn plan(host: &Host, tmpdir: &Path) -> Result<Vec<CString>> {
     let ours = ours(host, tmpdir);
-    let kept = host.env.iter().filter(|(name, _)| !ours.iter().any(|(own, _)| own == name));
+    let kept = host
+        .env
+        .iter()
+        .filter(|(name, _)| !ours.iter().any(|(own, _)| own == name));
     let all = kept.map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    let ours = ours.iter().map(|(name, value)| (OsStr::new(name), value.as_os_str()));
-    all.chain(ours).map(|(name, value)| variable(name, value)).collect()
+    let ours = ours
+        .iter()
+        .map(|(name, value)| (OsStr::new(name), value.as_os_str()));
+    all.chain(ours)
+        .map(|(name, value)| variable(name, value))
+        .collect()
 }
 
 fn ours(host: &Host, tmpdir: &Path) -> Vec<(&'static str, OsString)> {
     let http = format!("http://127.0.0.1:{HTTP_PORT}");
     let socks = format!("socks5h://127.0.0.1:{SOCKS_PORT}");
-    let other = if cfg!(feature = "socks") { &socks } else { &http };
+    let other = if cfg!(feature = "socks") {
+        &socks
+    } else {
+        &http
+    };
     let mut ours: Vec<(&str, OsString)> = Vec::new();
     ours.extend(HTTP_PROXY.map(|name| (name, http.clone().into())));
     ours.extend(SOCKS_PROXY.map(|name| (name, other.clone().into())));
@@ -59,7 +70,11 @@ fn ours(host: &Host, tmpdir: &Path) -> Vec<(&'static str, OsString)> {
 /// Keeps the caller's own entries: inside, an entry only makes a program try a direct
 /// connection, which leads nowhere.
 fn no_proxy(host: &Host, name: &str) -> OsString {
-    let other = if name == "NO_PROXY" { "no_proxy" } else { "NO_PROXY" };
+    let other = if name == "NO_PROXY" {
+        "no_proxy"
+    } else {
+        "NO_PROXY"
+    };
     let mut value = OsString::from(LOOPBACK);
     if let Some(own) = host.var(name).or_else(|| host.var(other)) {
         value.push(",");
@@ -71,6 +86,9 @@ fn no_proxy(host: &Host, name: &str) -> OsString {
 fn variable(name: &OsStr, value: &OsStr) -> Result<CString> {
     let bytes = [name.as_bytes(), b"=", value.as_bytes()].concat();
     CString::new(bytes).map_err(|_| {
-        Error::new(Kind::Usage, format!("the variable {} holds a NUL byte", name.display()))
+        Error::new(
+            Kind::Usage,
+            format!("the variable {} holds a NUL byte", name.display()),
+        )
     })
 }

@@ -52,7 +52,12 @@ const PROC_MASKED: [&str; 11] = [
 ];
 
 /// Trees of `/sys` with firmware tables, serial numbers and kernel internals.
-const SYS_MASKED: [&str; 4] = ["firmware", "kernel/debug", "kernel/security", "kernel/tracing"];
+const SYS_MASKED: [&str; 4] = [
+    "firmware",
+    "kernel/debug",
+    "kernel/security",
+    "kernel/tracing",
+];
 
 /// Nodes every program may expect.
 const DEV_NODES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
@@ -60,7 +65,10 @@ const DEV_NODES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"
 pub(super) fn plan(policy: &Filesystem, layers: Layers) -> Vec<MountOp> {
     if layers == Layers::Landlock {
         let trees = private_trees(Access::Read);
-        return [MountOp::Root(Access::Write)].into_iter().chain(trees).collect();
+        return [MountOp::Root(Access::Write)]
+            .into_iter()
+            .chain(trees)
+            .collect();
     }
     let mut ops = vec![MountOp::Root(policy.access(Path::new("/")))];
     let boundaries = policy.boundaries();
@@ -84,8 +92,13 @@ pub(super) fn plan(policy: &Filesystem, layers: Layers) -> Vec<MountOp> {
 /// The trees the kernel fills come last: no bind of a parent may cover them again.
 fn private_trees(around: Access) -> [MountOp; 3] {
     [
-        MountOp::Sys { around, masked: &SYS_MASKED },
-        MountOp::Proc { masked: &PROC_MASKED },
+        MountOp::Sys {
+            around,
+            masked: &SYS_MASKED,
+        },
+        MountOp::Proc {
+            masked: &PROC_MASKED,
+        },
         MountOp::Dev { nodes: &DEV_NODES },
     ]
 }

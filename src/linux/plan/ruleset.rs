@@ -46,7 +46,10 @@ pub(super) fn plan(policy: &Filesystem, command: &Command, layers: Layers) -> Ve
     if layers == Layers::Mounts {
         return Vec::new();
     }
-    let path = |path: &str, grant| Rule { on: Object::Path(path.into()), grant };
+    let path = |path: &str, grant| Rule {
+        on: Object::Path(path.into()),
+        grant,
+    };
     let mut rules = vec![
         path("/", Grant::Read),
         path("/dev", Grant::Device),
@@ -56,11 +59,20 @@ pub(super) fn plan(policy: &Filesystem, command: &Command, layers: Layers) -> Ve
         .boundaries()
         .into_iter()
         .filter(|path| policy.access(path.as_path()) == Access::Write)
-        .map(|path| Rule { on: Object::Path(path.as_path().to_owned()), grant: Grant::Write });
+        .map(|path| Rule {
+            on: Object::Path(path.as_path().to_owned()),
+            grant: Grant::Write,
+        });
     rules.extend(writable);
-    rules.extend((0..=2).map(|fd| Rule { on: Object::Descriptor(fd), grant: Grant::AsOpened }));
+    rules.extend((0..=2).map(|fd| Rule {
+        on: Object::Descriptor(fd),
+        grant: Grant::AsOpened,
+    }));
     let fifo = command.job_server.iter();
-    rules.extend(fifo.map(|at| Rule { on: Object::Path(at.clone()), grant: Grant::Device }));
+    rules.extend(fifo.map(|at| Rule {
+        on: Object::Path(at.clone()),
+        grant: Grant::Device,
+    }));
     rules
 }
 
