@@ -238,7 +238,7 @@ pub(crate) fn install_seccomp(program: &[libc::sock_filter]) -> io::Result<()> {
         libc::syscall(
             libc::SYS_seccomp,
             libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_LOG,
+            0,
             &raw const program,
         )
     })

@@ -1,20 +1,48 @@
-//! tmp
-/// tmp
-#[derive(Debug)]
+//! The seccomp programs, compiled from `seccomp-profiles` when the crate was built.
+
+/// One program and the name it has in the profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filter {
-    /// n
+    /// Name in the profile.
     pub name: &'static str,
+    bytes: &'static [u8],
 }
+
+macro_rules! filter {
+    ($name:literal) => {
+        Filter {
+            name: $name,
+            bytes: include_bytes!(concat!(env!("SECCOMP_PROGRAMS"), "/", $name, ".bpf")),
+        }
+    };
+}
+
+/// Size of one instruction, `struct sock_filter` of linux/filter.h.
+const INSTRUCTION: usize = 8;
+
+/// Returns the programs in the order they are installed. All of them run on every call, and
+/// the strictest answer counts.
+///
+/// Only a root caller gets those that refuse set-id bits: a set-uid file of an ordinary user
+/// gives away that user alone, one of root gives away the machine.
+pub(super) fn for_caller(is_root: bool) -> Vec<Filter> {
+    let mut filters = vec![filter!("absent"), filter!("refuse")];
+    if is_root {
+        filters.extend([filter!("setid-absent"), filter!("setid")]);
+    }
+    filters
+}
+
 impl Filter {
+    /// Returns the program as the kernel takes it.
     pub(crate) fn program(&self) -> Vec<libc::sock_filter> {
-        vec![libc::sock_filter {
-            code: 6,
-            jt: 0,
-            jf: 0,
-            k: 0x7fff0000,
-        }]
+        let (instructions, _) = self.bytes.as_chunks::<INSTRUCTION>();
+        instructions.iter().map(instruction).collect()
     }
 }
-pub(crate) fn for_caller(_root: bool) -> Vec<Filter> {
-    vec![Filter { name: "x" }]
+
+fn instruction(&[a, b, jt, jf, c, d, e, f]: &[u8; INSTRUCTION]) -> libc::sock_filter {
+    let code = u16::from_ne_bytes([a, b]);
+    let k = u32::from_ne_bytes([c, d, e, f]);
+    libc::sock_filter { code, jt, jf, k }
 }
