@@ -44,6 +44,10 @@ const RET_ERRNO: u32 = 0x0005_0000;
 /// First number of the x32 calls, __X32_SYSCALL_BIT of asm/unistd.h.
 const X32_SYSCALL_BIT: u32 = 0x4000_0000;
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "cargo speaks to build scripts by variables"
+)]
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=seccomp-profiles");
     println!("cargo:rerun-if-changed=build.rs");
@@ -66,14 +70,7 @@ fn main() -> Result<()> {
             format!("no system call filter for {arch_name}: srt would run without one").into(),
         );
     }
-    println!(
-        "cargo:rustc-env=SECCOMP_PROGRAMS={}",
-        out.join(arch_name).display()
-    );
-    println!(
-        "cargo:rustc-env=SECCOMP_PROGRAMS_AARCH64={}",
-        out.join("aarch64").display()
-    );
+    println!("cargo:rustc-env=SECCOMP_ARCH={arch_name}");
     Ok(())
 }
 

@@ -12,7 +12,14 @@ macro_rules! filter {
     ($name:literal) => {
         Filter {
             name: $name,
-            bytes: include_bytes!(concat!(env!("SECCOMP_PROGRAMS"), "/", $name, ".bpf")),
+            bytes: include_bytes!(concat!(
+                env!("OUT_DIR"),
+                "/",
+                env!("SECCOMP_ARCH"),
+                "/",
+                $name,
+                ".bpf"
+            )),
         }
     };
 }
@@ -46,3 +53,6 @@ fn instruction(&[a, b, jt, jf, c, d, e, f]: &[u8; INSTRUCTION]) -> libc::sock_fi
     let k = u32::from_ne_bytes([c, d, e, f]);
     libc::sock_filter { code, jt, jf, k }
 }
+
+#[cfg(test)]
+mod tests;
