@@ -1,0 +1,118 @@
+//! What a refusal says: to the client, which must learn no address, and to the event stream.
+
+use std::net::SocketAddr;
+
+use super::pattern::Rule;
+use crate::audit::event::{self, Code};
+use crate::policy::hostname::{Host, Target};
+use crate::settings::Entry;
+
+/// Why a target must not be reached, and what would change that.
+#[derive(Debug, Clone)]
+pub struct Denial {
+    /// Why, as the events say it.
+    pub code: Code,
+    /// The value of `X-Proxy-Error`, by which a client tells us from the host it asked for.
+    pub proxy_error: &'static str,
+    rule: Option<Entry>,
+    message: String,
+    suggest: Option<String>,
+    range: Option<&'static str>,
+}
+
+const BY_LIST: &str = "blocked-by-allowlist";
+const BY_ADDRESS: &str = "blocked-by-sandbox-runtime";
+
+impl Denial {
+    /// Returns one line for the client: host, rule, and the setting that decides. Printable
+    /// ASCII; holds no address the client did not name itself.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns the rule that refused, where one did.
+    pub fn rule(&self) -> Option<event::Rule<'_>> {
+        self.rule
+            .as_ref()
+            .map(|entry| event::Rule::new(&entry.text, &entry.origin))
+    }
+
+    /// Returns the entry that would allow it, for the event stream only: it may be the address.
+    pub fn suggest(&self) -> Option<event::Suggest<'_>> {
+        let add = self.suggest.as_deref()?;
+        Some(event::Suggest {
+            key: "network.allowedDomains",
+            add,
+        })
+    }
+
+    /// Returns what kind of address the name led to, where that is the reason.
+    pub fn range(&self) -> Option<&'static str> {
+        self.range
+    }
+
+    pub(super) fn unlisted(target: &Target) -> Self {
+        // A single label cannot be listed, so that suggesting it would lead nowhere.
+        let listable = match &target.host {
+            Host::Name(name) => name == "localhost" || name.contains('.'),
+            Host::Ip(_) => true,
+        };
+        let remedy = match listable {
+            true => format!("add `{target}` to allow it"),
+            false => "ask for it by its full name".to_owned(),
+        };
+        Self {
+            code: Code::HostUnlisted,
+            proxy_error: BY_LIST,
+            rule: None,
+            message: format!(
+                "{target} is blocked: no entry of network.allowedDomains matches; {remedy}"
+            ),
+            suggest: listable.then(|| target.to_string()),
+            range: None,
+        }
+    }
+
+    pub(super) fn by_rule(target: &Target, rule: &Rule) -> Self {
+        let entry = &rule.entry().text;
+        Self {
+            code: Code::HostDenied,
+            proxy_error: BY_LIST,
+            rule: Some(rule.entry().clone()),
+            message: format!(
+                "{target} is blocked by the entry `{entry}` of network.deniedDomains; \
+                 remove that entry to allow it"
+            ),
+            suggest: None,
+            range: None,
+        }
+    }
+
+    pub(super) fn by_address_rule(target: &Target, rule: &Rule) -> Self {
+        Self {
+            code: Code::AddressDenied,
+            proxy_error: BY_ADDRESS,
+            rule: Some(rule.entry().clone()),
+            message: format!(
+                "{target} is blocked: it resolves to an address that an entry of \
+                 network.deniedDomains lists"
+            ),
+            suggest: None,
+            range: Some("a listed address"),
+        }
+    }
+
+    pub(super) fn guarded(target: &Target, range: &'static str, address: SocketAddr) -> Self {
+        Self {
+            code: Code::AddressDenied,
+            proxy_error: BY_ADDRESS,
+            rule: None,
+            message: format!(
+                "{target} is blocked: it resolves to {range}; list that address in \
+                 network.allowedDomains to allow it"
+            ),
+            suggest: Some(address.to_string()),
+            range: Some(range),
+        }
+    }
+}
