@@ -22,8 +22,6 @@ use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 
@@ -80,9 +78,12 @@ pub fn serve(
         for listener in listeners.socks {
             tokio::spawn(accept::socks(accept::adopt(listener)?, Arc::clone(&proxy)));
         }
-        let stop = AsyncFd::with_interest(stop, Interest::READABLE)?;
+        // Only its readiness is asked for, which any socket or pipe has.
+        let stop = std::os::unix::net::UnixStream::from(stop);
+        stop.set_nonblocking(true)?;
+        let stop = tokio::net::UnixStream::from_std(stop)?;
         ready();
-        stop.readable().await.map(drop)
+        stop.readable().await
     });
     // A look-up that hangs in its thread must not hold up the end.
     runtime.shutdown_background();

@@ -48,11 +48,6 @@ impl Pipes {
             pipes: self,
         })
     }
-
-    #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
 }
 
 impl Pipe {
