@@ -77,11 +77,11 @@ enum JobServer {
 fn job_server(flags: &OsStr) -> Option<JobServer> {
     // The last one counts: a nested make appends its own.
     let words = flags.as_encoded_bytes().split(|&byte| byte == b' ');
-    let values = words.filter_map(|word| {
+    let mut values = words.filter_map(|word| {
         let rest = word.strip_prefix(b"--jobserver-auth=");
         rest.or_else(|| word.strip_prefix(b"--jobserver-fds="))
     });
-    let value = values.last()?;
+    let value = values.next_back()?;
     if let Some(path) = value.strip_prefix(b"fifo:") {
         use std::os::unix::ffi::OsStringExt;
         return Some(JobServer::Fifo(OsString::from_vec(path.to_vec()).into()));

@@ -11,18 +11,25 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use super::caller::Caller;
 use super::control::Confined;
 use super::failure::{At, Failure, Step};
-use super::{landlock, privileges, rootfs};
+use super::landlock::Layer;
+use super::{privileges, rootfs};
 use crate::linux::plan::Plan;
 use crate::linux::{support, sys};
 
 /// Shell that runs a script without an interpreter line, as execvp(3) does.
 const SCRIPT_SHELL: &std::ffi::CStr = c"/bin/sh";
 
-/// Confines this process, waits for the release, and becomes the command.
+/// Confines this process, which inherits all but Landlock from init, waits for the release, and becomes the command.
 ///
 /// `init` is the line to init: confined, then released, then silence or a failure.
-pub(super) fn run(plan: &Plan, caller: &Caller, mut init: UnixStream) -> ! {
-    let failure = match confine_and_wait(plan, caller, &mut init) {
+pub(super) fn run(
+    plan: &Plan,
+    caller: &Caller,
+    layer: Layer,
+    filters: u8,
+    mut init: UnixStream,
+) -> ! {
+    let failure = match confine_and_wait(plan, caller, layer, filters, &mut init) {
         Ok(never) => match never {},
         Err(failure) => failure,
     };
@@ -34,19 +41,17 @@ pub(super) fn run(plan: &Plan, caller: &Caller, mut init: UnixStream) -> ! {
 fn confine_and_wait(
     plan: &Plan,
     caller: &Caller,
+    layer: Layer,
+    seccomp_filters: u8,
     init: &mut UnixStream,
 ) -> Result<std::convert::Infallible, Failure> {
-    sys::join_new_session_keyring().at(Step::NewKeyring)?;
     // Without Landlock's signal scope, kill(0) from a command in the caller's process group
     // would reach the caller; a session of its own costs it the terminal.
     if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI || plan.ruleset.is_empty() {
         nix::unistd::setsid().at(Step::NewSession)?;
     }
-    privileges::drop_capabilities()?;
-    privileges::set_no_new_privs()?;
-    let landlock_abi = landlock::restrict_self(&plan.ruleset)?;
+    let landlock_abi = layer.restrict_self()?;
     rootfs::enter(&plan.cwd)?;
-    let seccomp_filters = privileges::install(&plan.filters)?;
     privileges::verify()?;
     let confined = Confined {
         landlock_abi,

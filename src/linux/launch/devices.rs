@@ -3,8 +3,6 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{UnmountFlags, unmount};
-
 use super::failure::{At, Failure, Step};
 use super::filesystems;
 use super::rootfs::{EGRESS_SOCKET, Tree, attach, clone_tree, open};
@@ -50,10 +48,6 @@ pub(super) fn mount(
     egress_socket: &OwnedFd,
 ) -> Result<(), Failure> {
     let place = Path::new("/dev");
-    let on_top = open(&tree.root, Path::new("dev")).at_path(Step::FindTarget, place)?;
-    // The stand-ins were copied from here; the copies live on.
-    rustix::process::fchdir(&on_top).at_path(Step::FindTarget, place)?;
-    unmount(".", UnmountFlags::DETACH).at_path(Step::Mount, place)?;
     let dev = filesystems::tmpfs("0755")?;
     for (name, _) in nodes {
         filesystems::make(&dev, Path::new(name), FileKind::File)?;

@@ -18,7 +18,7 @@ use super::caller::Caller;
 use super::command;
 use super::control::{Confined, Control, Message};
 use super::failure::{At, Failure, Step};
-use super::{handoff, namespaces, network, privileges, rootfs};
+use super::{handoff, landlock, namespaces, network, privileges, rootfs};
 use crate::backend::Outcome;
 use crate::linux::plan::Plan;
 use crate::linux::sys::{self, Forked};
@@ -54,27 +54,31 @@ fn stand_up(
     rootfs::seal(plan)?;
     let watched = signals(caller);
     let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC).at(Step::WatchSignals)?;
-    let (command, line) = start_command(plan, caller)?;
-    give_up_rights(
-        plan,
-        &[
-            control.as_fd(),
-            proxies.as_fd(),
-            signals.as_fd(),
-            line.as_fd(),
-        ],
-    )?;
+    let layer = landlock::prepare(&plan.ruleset)?;
+    let filters = give_up_rights(plan)?;
+    let (command, line) = start_command(plan, caller, layer, filters)?;
+    hide(&[
+        control.as_fd(),
+        proxies.as_fd(),
+        signals.as_fd(),
+        line.as_fd(),
+    ])?;
     release(control, line)?;
     Ok(watch(command, control, &signals))
 }
 
 /// Forks the command's process; it confines itself and waits.
-fn start_command(plan: &Plan, caller: &Caller) -> Result<(Pid, UnixStream), Failure> {
+fn start_command(
+    plan: &Plan,
+    caller: &Caller,
+    layer: landlock::Layer,
+    filters: u8,
+) -> Result<(Pid, UnixStream), Failure> {
     let (ours, theirs) = UnixStream::pair().at(Step::Fork)?;
     // Blocked before the fork: a signal for the command waits for it, and a SIGCHLD for us.
     signals(caller).thread_block().at(Step::WatchSignals)?;
     match sys::fork().at(Step::Fork)? {
-        Forked::Child => command::run(plan, caller, theirs),
+        Forked::Child => command::run(plan, caller, layer, filters, theirs),
         Forked::Parent(pid, _) => Ok((pid, ours)),
     }
 }
@@ -85,16 +89,23 @@ fn signals(caller: &Caller) -> SigSet {
     signals
 }
 
-/// From here on init needs nothing but to wait, so that nothing inside is worth attacking.
-fn give_up_rights(plan: &Plan, keep: &[std::os::fd::BorrowedFd<'_>]) -> Result<(), Failure> {
+/// Gives up what building needed. The command's process inherits it all: empty capability
+/// sets, a fresh keyring, the filters. Returns how many filters are in force.
+fn give_up_rights(plan: &Plan) -> Result<u8, Failure> {
+    // Before the filters, which refuse the keyring calls.
+    sys::join_new_session_keyring().at(Step::NewKeyring)?;
+    privileges::drop_capabilities()?;
+    privileges::set_no_new_privs()?;
+    privileges::install(&plan.filters)
+}
+
+/// From here on init only waits, so that nothing in it is worth attacking.
+fn hide(keep: &[std::os::fd::BorrowedFd<'_>]) -> Result<(), Failure> {
     let mut keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).collect();
     keep.sort_unstable();
     sys::close_all_but(&keep).at(Step::CloseDescriptors)?;
-    privileges::drop_capabilities()?;
-    privileges::set_no_new_privs()?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Step::Hide)?;
-    command::forbid_core_dumps().at(Step::Hide)?;
-    privileges::install(&plan.filters).map(drop)
+    command::forbid_core_dumps().at(Step::Hide)
 }
 
 /// Passes the command's state to the launcher and the launcher's word to the command.

@@ -15,14 +15,22 @@ use super::rootfs;
 use crate::linux::plan::ruleset::{Grant, Object, Rule};
 use crate::linux::{support, sys};
 
-/// Restricts this process and everything it starts; irreversible. Returns the ABI in force.
+/// A ruleset ready to restrict the process that will be the command.
+pub(super) struct Layer {
+    ruleset: Option<RulesetCreated>,
+    abi: u8,
+}
+
+/// Makes the ruleset from the plan, while paths can still be opened without links.
 ///
-/// Must come after the last mount: a restricted process may not change the mount tree. The
-/// TCP rights of ABI 4 are left out: they name ports, not addresses, and every port of the
-/// sandbox's own loopback is the command's.
-pub(super) fn restrict_self(rules: &[Rule]) -> Result<u8, Failure> {
+/// The TCP rights of ABI 4 are left out: they name ports, not addresses, and every port of
+/// the sandbox's own loopback is the command's.
+pub(super) fn prepare(rules: &[Rule]) -> Result<Layer, Failure> {
     if rules.is_empty() {
-        return Ok(0);
+        return Ok(Layer {
+            ruleset: None,
+            abi: 0,
+        });
     }
     let found = sys::landlock_abi();
     if found < support::MIN_LANDLOCK_ABI {
@@ -34,15 +42,31 @@ pub(super) fn restrict_self(rules: &[Rule]) -> Result<u8, Failure> {
     for rule in rules {
         ruleset = add(ruleset, rule, abi)?;
     }
-    // The crate leaves no_new_privs to us: it is set, and checked, for the whole launch.
-    let status = ruleset
-        .no_new_privs(false)
-        .restrict_self()
-        .map_err(failed)?;
-    if status.ruleset != landlock::RulesetStatus::FullyEnforced {
-        return Err(Failure::new(Step::Landlock, Errno::ENOTSUP));
+    Ok(Layer {
+        ruleset: Some(ruleset),
+        abi: u8::try_from(known).unwrap_or_default(),
+    })
+}
+
+impl Layer {
+    /// Restricts this process and everything it starts; irreversible. Returns the ABI in
+    /// force.
+    ///
+    /// Must come after the last mount: a restricted process may not change the mount tree.
+    pub(super) fn restrict_self(self) -> Result<u8, Failure> {
+        let Some(ruleset) = self.ruleset else {
+            return Ok(0);
+        };
+        // The crate leaves no_new_privs to us: it is set, and checked, for the whole launch.
+        let status = ruleset
+            .no_new_privs(false)
+            .restrict_self()
+            .map_err(failed)?;
+        if status.ruleset != landlock::RulesetStatus::FullyEnforced {
+            return Err(Failure::new(Step::Landlock, Errno::ENOTSUP));
+        }
+        Ok(self.abi)
     }
-    Ok(u8::try_from(known).unwrap_or_default())
 }
 
 /// Asks for all this ABI knows, as a hard requirement: less than the kernel says it has would

@@ -86,7 +86,11 @@ pub(super) fn seal(plan: &Plan) -> Result<(), Failure> {
 /// Enters the working directory, which must be the one the plan saw.
 pub(super) fn enter(cwd: &RealPath) -> Result<(), Failure> {
     rustix::process::chdir(cwd.as_path()).at_path(Step::EnterDirectory, cwd.as_path())?;
-    expect_id(CWD, Path::new("."), cwd.id(), cwd.as_path())
+    let entered = rustix::fs::stat(".").at_path(Step::EnterDirectory, cwd.as_path())?;
+    if identity(&entered) == cwd.id() {
+        return Ok(());
+    }
+    Err(Failure::new(Step::ChangedSource, Errno::ESTALE).on(cwd.as_path()))
 }
 
 impl Tree {
@@ -243,18 +247,21 @@ fn expect_id(dir: impl AsFd, path: &Path, id: FileId, shown: &Path) -> Result<()
 }
 
 fn identify(fd: &OwnedFd) -> Result<FileId, rustix::io::Errno> {
-    let stat = rustix::fs::fstat(fd)?;
+    rustix::fs::fstat(fd).map(|stat| identity(&stat))
+}
+
+fn identity(stat: &rustix::fs::Stat) -> FileId {
     let directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
     let kind = if directory {
         FileKind::Directory
     } else {
         FileKind::File
     };
-    Ok(FileId {
+    FileId {
         dev: stat.st_dev,
         ino: stat.st_ino,
         kind,
-    })
+    }
 }
 
 fn set_attributes(mount: BorrowedFd<'_>, attr: MountAttr, path: &Path) -> Result<(), Failure> {
@@ -280,7 +287,11 @@ fn below_root(path: &Path) -> &Path {
 /// granted paths ends the launch. For a mapped uid 0 a writable `/proc/sys` would be the host.
 fn verify_read_only(plan: &Plan) -> Result<(), Failure> {
     let table = Path::new("/proc/self/mountinfo");
-    let bytes = std::fs::read(table).at_path(Step::VerifyMounts, table)?;
+    // The file has no size to be read by; most tables fit in one call.
+    let mut bytes = Vec::with_capacity(64 * 1024);
+    std::fs::File::open(table)
+        .and_then(|mut table| std::io::Read::read_to_end(&mut table, &mut bytes))
+        .at_path(Step::VerifyMounts, table)?;
     for line in bytes
         .split(|&byte| byte == b'\n')
         .filter(|line| !line.is_empty())
