@@ -2,6 +2,8 @@
 //!
 //! Names below `localhost` lead to loopback without a name server, so they stand for any name.
 
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
 mod fixture;
 mod forms;
 mod http;
