@@ -32,7 +32,7 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    pub(crate) fn start(allowed: &[String], denied: &[String]) -> Self {
+    pub(crate) fn start(allowed: &[&str], denied: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("srt-egress-{}-{number}.jsonl", std::process::id());
@@ -112,15 +112,15 @@ impl Drop for Proxy {
     }
 }
 
-fn entries(key: &'static str, texts: &[String]) -> Vec<Entry> {
+fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {
     let origin = Origin {
         key,
         file: None,
         line: 1,
         column: 1,
     };
-    let entry = |text: &String| Entry {
-        text: text.clone(),
+    let entry = |text: &&str| Entry {
+        text: (*text).to_owned(),
         literal: false,
         origin: origin.clone(),
     };

@@ -6,7 +6,7 @@ use crate::fixture::{Proxy, Server, on, read_to_end, status};
 fn every_framing_that_two_parsers_may_read_differently_gets_400() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let smuggled = format!("GET http://{target}/smuggled HTTP/1.1\r\nHost: {target}\r\n\r\n");
     let start = format!("POST http://{target}/ HTTP/1.1\r\nHost: {target}\r\n");
     let sound = format!(
@@ -53,7 +53,7 @@ fn every_framing_that_two_parsers_may_read_differently_gets_400() {
 fn request_targets_that_are_not_for_a_proxy_are_refused() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let port = server.port;
     let line = |line: &str| format!("{line} HTTP/1.1\r\nHost: {target}\r\n\r\n");
     assert_eq!(
@@ -118,7 +118,7 @@ fn request_targets_that_are_not_for_a_proxy_are_refused() {
 fn a_host_header_that_disagrees_with_the_url_gets_400() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let allowed = [target.clone(), "evil.localhost".to_owned()];
+    let allowed = [&target, "evil.localhost"];
     let proxy = Proxy::start(&allowed, &[]);
     let ask = |hosts: &str| {
         let plain = proxy.exchange(&format!("GET http://{target}/ HTTP/1.1\r\n{hosts}\r\n"));
@@ -161,9 +161,9 @@ fn every_spelling_of_a_host_gets_the_verdict_of_its_canonical_form() {
         "[::FFFF:7f00:1]",
         "[0:0:0:0:0:ffff:127.0.0.1]",
     ];
-    let open = Proxy::start(&[format!("127.0.0.1:{port}")], &[]);
-    let odd = Proxy::start(&[format!("0x7f.1:{port}")], &[]);
-    let closed = Proxy::start(&[format!("127.0.0.1:{port}")], &["[::ffff:7f00:1]".into()]);
+    let open = Proxy::start(&[&format!("127.0.0.1:{port}")], &[]);
+    let odd = Proxy::start(&[&format!("0x7f.1:{port}")], &[]);
+    let closed = Proxy::start(&[&format!("127.0.0.1:{port}")], &["[::ffff:7f00:1]"]);
     for host in spellings {
         let get = format!("GET http://{host}:{port}/ HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n");
         assert_eq!(status(&open.exchange(&get)), "200", "{host}");

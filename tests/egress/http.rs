@@ -11,7 +11,7 @@ fn get(target: &str, path: &str) -> String {
 fn an_unlisted_host_gets_403_with_host_and_setting_and_an_event() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let open = Proxy::start(&[target.clone()], &[]);
+    let open = Proxy::start(&[&target], &[]);
     assert!(open.exchange(&get(&target, "/a")).ends_with("\r\n\r\nOK"));
     assert_eq!(server.seen().len(), 1);
     let event = &open.events()[0];
@@ -21,7 +21,7 @@ fn an_unlisted_host_gets_403_with_host_and_setting_and_an_event() {
     );
     assert_eq!(event["rule"]["entry"], *target);
 
-    let closed = Proxy::start(&["other.localhost".into()], &[]);
+    let closed = Proxy::start(&["other.localhost"], &[]);
     let answer = closed.exchange(&get(&target, "/a"));
     assert_eq!(status(&answer), "403");
     let lower = answer.to_lowercase();
@@ -45,13 +45,13 @@ fn an_unlisted_host_gets_403_with_host_and_setting_and_an_event() {
 fn a_refused_connect_says_why_in_the_status_line_and_closes() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let open = Proxy::start(&[target.clone()], &[]);
+    let open = Proxy::start(&[&target], &[]);
     let (mut stream, head) = open.tunnel(&target);
     assert_eq!(status(&head), "200");
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     assert_eq!(read_answer(&mut stream).1, "OK");
 
-    let closed = Proxy::start(&[target.clone()], &["*".into()]);
+    let closed = Proxy::start(&[&target], &["*"]);
     let (mut stream, head) = closed.tunnel(&target);
     let first = head.lines().next().unwrap();
     assert!(
@@ -84,14 +84,11 @@ fn the_second_request_on_a_kept_connection_is_judged_anew() {
         statuses
     };
     assert_eq!(
-        ask(&Proxy::start(&[good.clone(), evil.clone()], &[])),
+        ask(&Proxy::start(&[&good, &evil], &[])),
         ["200", "200", "200"]
     );
     assert_eq!(server.seen().len(), 3);
-    assert_eq!(
-        ask(&Proxy::start(&[good.clone()], &[])),
-        ["200", "403", "200"]
-    );
+    assert_eq!(ask(&Proxy::start(&[&good], &[])), ["200", "403", "200"]);
     assert_eq!(server.seen().len(), 5);
 }
 
@@ -99,7 +96,7 @@ fn the_second_request_on_a_kept_connection_is_judged_anew() {
 fn connections_to_servers_are_kept_and_a_dead_one_is_replaced() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     for _ in 0..3 {
         assert_eq!(status(&proxy.exchange(&get(&target, "/"))), "200");
     }
@@ -115,12 +112,12 @@ fn connections_to_servers_are_kept_and_a_dead_one_is_replaced() {
 fn an_allowed_name_that_leads_to_a_denied_address_gets_403_without_the_address() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let allowed = [target.clone()];
+    let allowed = [&target];
     assert_eq!(
         status(&Proxy::start(&allowed, &[]).exchange(&get(&target, "/"))),
         "200"
     );
-    let denied = ["127.0.0.0/8".to_owned(), "[::1]".to_owned()];
+    let denied = ["127.0.0.0/8", "[::1]"];
     let proxy = Proxy::start(&allowed, &denied);
     let answer = proxy.exchange(&get(&target, "/"));
     assert_eq!(status(&answer), "403");
@@ -142,7 +139,7 @@ fn an_allowed_name_that_leads_to_a_denied_address_gets_403_without_the_address()
 fn headers_about_the_connection_stay_on_it_and_host_is_canonical() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let spelled = format!("APP.LocalHost.:{}", server.port);
     let answer = proxy.exchange(&format!(
         "GET http://{spelled}/a?b=c HTTP/1.1\r\nHost: {spelled}\r\nConnection: close, X-Hop\r\n\
@@ -175,7 +172,7 @@ fn headers_about_the_connection_stay_on_it_and_host_is_canonical() {
 fn an_answer_after_the_clients_half_close_arrives_whole() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     assert!(
         proxy
             .exchange(&get(&target, "/wait"))
@@ -189,7 +186,7 @@ fn an_answer_after_the_clients_half_close_arrives_whole() {
 fn bodies_and_bodiless_answers_are_framed_as_the_rfc_says() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let start = |method| format!("{method} http://{target}/ HTTP/1.1\r\nHost: {target}\r\n");
     let mut stream = proxy.connect();
     write!(stream, "{}Content-Length: 5\r\n\r\nhello", start("POST")).unwrap();
@@ -250,7 +247,7 @@ fn websocket_passes_over_plain_http_and_over_connect() {
         stream.write_all(b"bye").unwrap();
     });
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let upgrade = format!(
         "Host: {target}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n"
     );
@@ -284,7 +281,7 @@ fn a_server_that_is_not_there_gives_502_with_the_cause_and_an_event() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = format!("app.localhost:{}", free.local_addr().unwrap().port());
     drop(free);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let answer = proxy.exchange(&get(&target, "/"));
     assert_eq!(status(&answer), "502");
     assert!(answer.contains("connection refused"), "{answer}");

@@ -7,7 +7,7 @@ use crate::fixture::{Proxy, Server, on, read_to_end, status};
 fn a_head_over_64_kib_gets_431_and_hundreds_of_headers_pass() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let start = format!("GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n");
     let many = (0..300)
         .map(|n| format!("X-{n}: y\r\n"))
@@ -38,7 +38,7 @@ fn a_head_over_64_kib_gets_431_and_hundreds_of_headers_pass() {
 fn slow_heads_are_cut_off_and_hold_nobody_up() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let begun = Instant::now();
     let slow: Vec<_> = (0..200)
         .map(|_| {
@@ -66,7 +66,7 @@ fn connections_over_the_limit_are_told_so_and_the_rest_keep_working() {
     let server = Server::http();
     let target = on("app.localhost", &server);
     crate::tunnel::raise_descriptor_limit();
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let mut tunnels: Vec<_> = (0..1024).map(|_| proxy.tunnel(&target)).collect();
     assert!(tunnels.iter().all(|(_, head)| status(head) == "200"));
     assert_eq!(status(&read_to_end(&mut proxy.connect())), "503");
@@ -80,7 +80,7 @@ fn connections_over_the_limit_are_told_so_and_the_rest_keep_working() {
 fn the_end_of_the_stop_descriptor_ends_everything() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let mut proxy = Proxy::start(&[target.clone()], &[]);
+    let mut proxy = Proxy::start(&[&target], &[]);
     let (mut tunnel, head) = proxy.tunnel(&target);
     assert_eq!(status(&head), "200");
     proxy.stop();

@@ -2,10 +2,7 @@
 //!
 //! Names below `localhost` lead to loopback without a name server, so they stand for any name.
 
-#![allow(
-    clippy::unwrap_used,
-    reason = "a failed step of a test ends it, wherever it stands"
-)]
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod fixture;
 mod forms;

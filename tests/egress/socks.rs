@@ -67,9 +67,9 @@ fn names_and_addresses_are_connected_when_listed_and_get_code_2_when_not() {
         by_address(1, &[127, 0, 0, 1], port),
         by_address(4, &v4_mapped, port),
     ];
-    let open = Proxy::start(&["app.localhost".into(), "127.0.0.1".into()], &[]);
-    let closed = Proxy::start(&["other.localhost".into()], &[]);
-    let denied = Proxy::start(&["app.localhost".into(), "127.0.0.1".into()], &["*".into()]);
+    let open = Proxy::start(&["app.localhost", "127.0.0.1"], &[]);
+    let closed = Proxy::start(&["other.localhost"], &[]);
+    let denied = Proxy::start(&["app.localhost", "127.0.0.1"], &["*"]);
     for bytes in &asked {
         let mut stream = connect(open.socks);
         stream.write_all(bytes).unwrap();
@@ -94,10 +94,10 @@ fn names_and_addresses_are_connected_when_listed_and_get_code_2_when_not() {
 fn a_name_that_leads_to_a_denied_address_gets_code_2() {
     let server = Server::http();
     let asked = by_name(1, "app.localhost", server.port);
-    let allowed = ["app.localhost".to_owned()];
+    let allowed = ["app.localhost"];
     assert_eq!(reply(&Proxy::start(&allowed, &[]), &asked), Some(0));
     let before = server.connections();
-    let denied = ["127.0.0.1".to_owned(), "[::1]".to_owned()];
+    let denied = ["127.0.0.1", "[::1]"];
     assert_eq!(reply(&Proxy::start(&allowed, &denied), &asked), Some(2));
     assert_eq!(server.connections(), before);
 }
@@ -107,7 +107,7 @@ fn each_failure_has_its_code() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = free.local_addr().unwrap().port();
     drop(free);
-    let proxy = Proxy::start(&["app.localhost".into()], &[]);
+    let proxy = Proxy::start(&["app.localhost"], &[]);
     assert_eq!(reply(&proxy, &by_name(1, "app.localhost", port)), Some(5));
     assert_eq!(proxy.events()[0]["code"], "net.upstream.failed");
     assert_eq!(
@@ -153,7 +153,7 @@ fn each_failure_has_its_code() {
 #[test]
 fn other_methods_and_other_protocols_get_nowhere() {
     let server = Server::http();
-    let proxy = Proxy::start(&["app.localhost".into()], &[]);
+    let proxy = Proxy::start(&["app.localhost"], &[]);
     assert_eq!(answers(&proxy, &[5, 1, 2]), [5, 0xff]);
     assert_eq!(answers(&proxy, &[5, 0]), [5, 0xff]);
     let mut many = vec![5, 255];

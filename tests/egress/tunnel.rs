@@ -45,7 +45,7 @@ fn a_thousand_parallel_connects_carry_every_byte() {
     raise_descriptor_limit();
     let server = echo();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let address = proxy.http;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -82,7 +82,7 @@ fn a_thousand_parallel_connects_carry_every_byte() {
 fn a_large_transfer_to_a_slow_reader_is_byte_exact() {
     let server = echo();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let (mut stream, head) = proxy.tunnel(&target);
     assert_eq!(status(&head), "200");
     let sent = stream_of(7, 48 << 20);
@@ -103,7 +103,7 @@ fn a_large_transfer_to_a_slow_reader_is_byte_exact() {
 fn bytes_sent_right_behind_connect_reach_the_server() {
     let server = echo();
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let early = stream_of(3, 30_000);
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n").into_bytes();
     request.extend_from_slice(&early);
@@ -127,7 +127,7 @@ fn the_end_of_one_way_leaves_the_other_open() {
         assert_eq!(heard, "still here");
     });
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let (mut stream, _) = proxy.tunnel(&target);
     assert_eq!(read_to_end(&mut stream), "hello");
     std::thread::sleep(Duration::from_millis(100));
@@ -151,7 +151,7 @@ fn a_reset_on_either_side_frees_the_other() {
             .unwrap();
     });
     let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[target.clone()], &[]);
+    let proxy = Proxy::start(&[&target], &[]);
     let (mut stream, _) = proxy.tunnel(&target);
     stream.write_all(b"r").unwrap();
     let error = stream.read(&mut [0]).unwrap_err();
