@@ -8,7 +8,6 @@ use hyper::http::uri::{PathAndQuery, Uri};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use super::super::pool::Sender;
 use super::super::record::Op;
@@ -73,15 +72,13 @@ impl Client {
         };
         self.proxy.record_allowed(Op::Request, permit);
         let spare = repeatable(&request);
-        let sent = timeout(tunnel::IDLE, sender.try_send_request(request)).await;
-        let again = match sent {
-            Ok(Ok(response)) => {
+        let again = match sender.try_send_request(request).await {
+            Ok(response) => {
                 self.proxy.pool.keep(key, sender);
                 return Ok(response);
             }
             // The server closed it while the request was on its way.
-            Ok(Err(mut error)) => error.take_message().or(spare),
-            Err(_) => None,
+            Err(mut error) => error.take_message().or(spare),
         };
         let Some(request) = again else {
             return Err(self.failed(permit.target(), Cause::Other, NO_ANSWER));
@@ -111,16 +108,16 @@ impl Client {
     ) -> Result<(Response<Incoming>, Sender), Refusal> {
         let failed = |_| self.failed(target, Cause::Other, NO_ANSWER);
         let mut builder = http1::Builder::new();
-        builder.max_headers(MAX_HEADERS);
+        builder.max_headers(MAX_HEADERS).preserve_header_case(true);
         let (mut sender, connection) = builder
             .handshake(TokioIo::new(stream))
             .await
             .map_err(failed)?;
         tokio::spawn(connection.with_upgrades());
-        match timeout(tunnel::IDLE, sender.send_request(request)).await {
-            Ok(answer) => Ok((answer.map_err(failed)?, sender)),
-            Err(_) => Err(self.failed(target, Cause::TimedOut, "no answer within an hour")),
-        }
+        // Without a limit: a client that no longer wants the answer closes its connection,
+        // which ends this wait.
+        let answer = sender.send_request(request).await;
+        Ok((answer.map_err(failed)?, sender))
     }
 
     fn failed(&self, target: &Target, cause: Cause, what: &str) -> Refusal {
