@@ -16,6 +16,7 @@ pub(crate) struct Line {
 }
 
 /// What a value has to be.
+#[allow(dead_code, reason = "each benchmark uses a part")]
 #[derive(Clone, Copy)]
 pub(crate) enum Limit {
     AtMost(f64),

@@ -20,7 +20,7 @@ use crate::settings::Settings;
 pub fn run(options: RunOptions) -> Result<Outcome> {
     // Before anything is opened: a number that is free now would be taken by a file of ours,
     // and that one passed.
-    descriptors::check_kept(&options.pass_fds)?;
+    sandbox::check_kept(&options.pass_fds)?;
     let host = Host::read()?;
     let debug = debug(&options, &host);
     let audit = match &options.events {

@@ -2,6 +2,11 @@
 //!
 //! Names below `localhost` lead to loopback without a name server, so they stand for any name.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed step of a test ends it, wherever it stands"
+)]
+
 mod fixture;
 mod forms;
 mod http;
