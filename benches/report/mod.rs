@@ -1,5 +1,7 @@
 //! Puts what a benchmark found into its section of `docs/performance.md`.
 
+#![allow(dead_code, reason = "each benchmark uses a part of it")]
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
