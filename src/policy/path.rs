@@ -89,6 +89,54 @@ impl FileId {
     }
 }
 
+/// The way a path takes: for protection the names on it matter as much as where it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// Every link on it, by the real path of its directory and its name.
+    pub links: Vec<PathBuf>,
+    /// Where it ends, free of links, whether or not something is there.
+    pub end: PathBuf,
+}
+
+/// As many links as the kernel follows before it answers ELOOP; see path_resolution(7).
+const MAX_LINKS: usize = 40;
+
+/// Follows an absolute path link by link, also where it leads to nothing.
+pub fn way(path: &Path) -> Way {
+    let mut links = Vec::new();
+    let mut end = PathBuf::from("/");
+    let mut ahead: Vec<PathBuf> = backwards(path);
+    while let Some(name) = ahead.pop() {
+        if name.as_os_str() == ".." {
+            end.pop();
+            continue;
+        }
+        let next = end.join(&name);
+        match std::fs::read_link(&next) {
+            Ok(target) if links.len() < MAX_LINKS => {
+                if target.is_absolute() {
+                    end = PathBuf::from("/");
+                }
+                ahead.extend(backwards(&target));
+                links.push(next);
+            }
+            _ => end = next,
+        }
+    }
+    Way { links, end }
+}
+
+fn backwards(path: &Path) -> Vec<PathBuf> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(PathBuf::from(name)),
+        Component::ParentDir => Some(PathBuf::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    let mut names: Vec<_> = names.collect();
+    names.reverse();
+    names
+}
+
 /// Counts the components below `/`; the deeper of two rules is the more specific one.
 pub fn depth(path: &Path) -> usize {
     path.components()

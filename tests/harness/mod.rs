@@ -106,6 +106,18 @@ impl Srt {
         self
     }
 
+    /// Adds an entry whose pattern characters mean themselves.
+    #[must_use]
+    pub fn with_literal(mut self, key: &str, path: impl AsRef<Path>) -> Self {
+        let (section, list) = key.split_once('.').expect("a key is `section.list`");
+        let path = path.as_ref().to_str().expect("test paths are UTF-8");
+        let list = self.settings[section][list]
+            .as_array_mut()
+            .expect("the key is a list");
+        list.push(json!({ "path": path, "literal": true }));
+        self
+    }
+
     /// Grants writing below `path`.
     #[must_use]
     pub fn allow_write(self, path: impl AsRef<Path>) -> Self {
