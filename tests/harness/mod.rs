@@ -236,7 +236,11 @@ impl Ran {
 
     /// Expects that `srt` refused to run the command, with `reason` in the message.
     #[track_caller]
-    pub fn refused(self, reason: &str) -> Self {
+    #[allow(
+        clippy::wrong_self_convention,
+        reason = "reads as the promise it is, and passes the run on"
+    )]
+    pub fn is_refused(self, reason: &str) -> Self {
         assert_eq!(
             self.status, 125,
             "stdout: {}\nstderr: {}",
