@@ -1,9 +1,18 @@
-//! The proxies: the sandbox's only way out, one decision and one dial for all of them.
+//! The proxies: what the sandbox may reach, it reaches through here.
+//!
+//! Runs in a process of its own, since it parses hostile bytes. Decides nothing: every target
+//! goes to [`Network::check`], and only a permit is dialled.
 
+mod accept;
+mod close;
 mod dial;
 mod framing;
 mod http;
+mod names;
+mod pipe;
 mod pool;
+mod record;
+mod refusal;
 #[cfg(feature = "socks")]
 mod socks;
 mod tunnel;
@@ -12,46 +21,37 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
+use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
 
 use crate::audit::Audit;
-use crate::audit::event::{Code, Event, Kind, Verdict};
-use crate::policy::network::{Denial, Network, Permit};
+use crate::policy::network::Network;
 
-/// The listening sockets of one sandbox, by the proxy that serves them.
+/// The sockets to serve, already listening, by what is spoken on them.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    /// HTTP, absolute-form and CONNECT.
+    /// For the HTTP proxy.
     pub http: Vec<TcpListener>,
-    /// SOCKS5.
+    /// For the SOCKS5 proxy. Closed unserved in a build without the feature `socks`.
     pub socks: Vec<TcpListener>,
 }
 
-/// Connections served at the same time; more wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 1024;
-
-/// Rest after a failed accept: without one, a process out of descriptors would spin.
-const ACCEPT_REST: Duration = Duration::from_millis(50);
-
-/// Time a client has to say what it wants.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-
-/// What every connection needs.
+/// What every connection shares.
 #[derive(Debug)]
 struct Proxy {
-    policy: Network,
+    network: Network,
     audit: Audit,
-    pipes: tunnel::Pipes,
-    upstreams: pool::Upstreams,
+    pool: pool::Pool,
+    pipes: pipe::Pipes,
     slots: Arc<Semaphore>,
 }
 
-/// Serves until `stop` reports an end of file. Calls `ready` once every listener accepts.
+/// Serves on the calling thread until `stop` is readable or at its end, which is how the end
+/// of the sandbox shows. Calls `ready` once every listener is served.
 ///
 /// # Errors
-/// The runtime or a listener cannot be set up.
+/// A listener cannot be used, or the event loop cannot be set up.
 pub fn serve(
     listeners: Listeners,
     policy: Network,
@@ -59,102 +59,41 @@ pub fn serve(
     stop: OwnedFd,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(MAX_LOOKUPS)
         .build()?;
-    runtime.block_on(async {
-        let proxy = Arc::new(Proxy {
-            policy,
-            audit,
-            pipes: tunnel::Pipes::default(),
-            upstreams: pool::Upstreams::default(),
-            slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-        });
+    let proxy = Arc::new(Proxy {
+        network: policy,
+        audit,
+        pool: pool::Pool::default(),
+        pipes: pipe::Pipes::default(),
+        slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+    });
+    let result = runtime.block_on(async {
         for listener in listeners.http {
-            tokio::spawn(accept(http::Http(adopt(listener)?), Arc::clone(&proxy)));
+            tokio::spawn(accept::http(accept::adopt(listener)?, Arc::clone(&proxy)));
         }
         #[cfg(feature = "socks")]
         for listener in listeners.socks {
-            tokio::spawn(accept(
-                socks::Socks::new(adopt(listener)?),
-                Arc::clone(&proxy),
-            ));
+            tokio::spawn(accept::socks(accept::adopt(listener)?, Arc::clone(&proxy)));
         }
-        // A stream type for want of one of sequenced packets: it is only waited for.
+        let expiring = Arc::clone(&proxy);
+        tokio::spawn(async move { expiring.pool.expire().await });
+        // Only its readiness is asked for, which any socket or pipe has.
         let stop = std::os::unix::net::UnixStream::from(stop);
         stop.set_nonblocking(true)?;
         let stop = tokio::net::UnixStream::from_std(stop)?;
         ready();
-        // Nothing is ever sent on it, so that readable means closed.
-        stop.readable().await.map(drop)
-    })
+        stop.readable().await
+    });
+    // A look-up that hangs in its thread must not hold up the end.
+    runtime.shutdown_background();
+    result
 }
 
-/// A listening socket and the protocol spoken on it.
-trait Front: Send + 'static {
-    /// An accepted connection.
-    type Client: Send;
+/// Connections served at a time, over all listeners.
+const MAX_CONNECTIONS: usize = 1024;
 
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Client>> + Send;
-
-    fn serve(proxy: Arc<Proxy>, client: Self::Client) -> impl Future<Output = ()> + Send;
-}
-
-/// Accepts connections for ever and serves each on its own.
-async fn accept<F: Front>(front: F, proxy: Arc<Proxy>) {
-    loop {
-        let Ok(slot) = Arc::clone(&proxy.slots).acquire_owned().await else {
-            return;
-        };
-        let Ok(client) = front.accept().await else {
-            tokio::time::sleep(ACCEPT_REST).await;
-            continue;
-        };
-        let connection = F::serve(Arc::clone(&proxy), client);
-        tokio::spawn(async move {
-            connection.await;
-            drop(slot);
-        });
-    }
-}
-
-/// Hands a socket of init over to the runtime.
-fn adopt(listener: TcpListener) -> io::Result<tokio::net::TcpListener> {
-    listener.set_nonblocking(true)?;
-    tokio::net::TcpListener::from_std(listener)
-}
-
-impl Proxy {
-    fn record_permit(&self, permit: &Permit) {
-        self.audit.record(&Event {
-            target: Some(&permit.target().to_string()),
-            verdict: Some(Verdict::Allowed),
-            rule: Some(permit.rule()),
-            ..Event::new(Kind::Net, "connect", Code::HostListed)
-        });
-    }
-
-    fn record_denial(&self, target: &str, denial: &Denial) {
-        let range = denial
-            .range()
-            .map(|range| ("range".to_owned(), range.into()));
-        self.audit.record(&Event {
-            target: Some(target),
-            verdict: Some(Verdict::Denied),
-            rule: denial.rule(),
-            suggest: denial.suggest(),
-            detail: range.map(|range| [range].into_iter().collect()),
-            ..Event::new(Kind::Net, "connect", denial.code)
-        });
-    }
-
-    fn record_refusal(&self, target: Option<&str>, code: Code, verdict: Verdict, reason: &str) {
-        let reason = ("reason".to_owned(), reason.into());
-        self.audit.record(&Event {
-            target,
-            verdict: Some(verdict),
-            detail: Some([reason].into_iter().collect()),
-            ..Event::new(Kind::Net, "connect", code)
-        });
-    }
-}
+/// Names looked up at a time: each takes a thread while the resolver is asked.
+const MAX_LOOKUPS: usize = 64;

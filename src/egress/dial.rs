@@ -1,116 +1,76 @@
-//! The one dial: resolves once, and connects to exactly an address that was admitted.
+//! Connects to a permitted target. Nothing else in the program makes a connection outwards.
 
-use std::fmt;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::timeout;
 
-use super::Proxy;
-use crate::audit::event::{Code, Verdict};
-use crate::policy::hostname::Host;
+use super::names;
+use super::refusal::{Cause, Failure, Refusal};
 use crate::policy::network::{Denial, Permit};
 
-/// Time for one address; a name with a dead address first must not use up the whole.
-const ADDRESS_LIMIT: Duration = Duration::from_secs(10);
-
-/// Time for a name and all its addresses.
-const DIAL_LIMIT: Duration = Duration::from_secs(30);
-
-/// Why there is no connection.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// Every address the name leads to is out of bounds.
-    Denied(Box<Denial>),
-    /// The name leads nowhere.
-    Unresolved(io::Error),
-    /// No address answered.
-    Unreachable(io::Error),
-    /// Nothing answered in time.
-    TimedOut,
+/// Resolves the target once and connects to the first address that passes and answers.
+///
+/// The address dialled is the one that was judged: asking the resolver again could give
+/// another (DNS rebinding).
+pub(super) async fn dial(permit: &Permit) -> Result<TcpStream, Refusal> {
+    let target = permit.target();
+    let late = |_| Failure::new(target, Cause::TimedOut, "no answer within 30 seconds");
+    let attempt = async {
+        let resolved = names::resolve(target).await;
+        let addresses = resolved
+            .map_err(|error| Refusal::Failed(Failure::name(target, &error)))?
+            .into_iter()
+            .map(|address| permit.admit(address))
+            .collect();
+        connect(permit, addresses).await
+    };
+    timeout(TOTAL, attempt)
+        .await
+        .map_err(late)
+        .map_err(Refusal::Failed)?
 }
 
-impl Proxy {
-    /// Connects to the target of `permit`, and records how that went.
-    pub(super) async fn dial(&self, permit: &Permit) -> Result<TcpStream, Failure> {
-        let result = connect(permit).await;
-        let target = permit.target().to_string();
-        match &result {
-            Ok(_) => self.record_permit(permit),
-            Err(Failure::Denied(denial)) => self.record_denial(&target, denial),
-            Err(failure) => {
-                let reason = failure.to_string();
-                self.record_refusal(
-                    Some(&target),
-                    Code::UpstreamFailed,
-                    Verdict::Failed,
-                    &reason,
-                );
-            }
-        }
-        result
-    }
-}
-
-async fn connect(permit: &Permit) -> Result<TcpStream, Failure> {
-    let deadline = Instant::now() + DIAL_LIMIT;
-    let resolved = timeout_at(deadline, resolve(permit)).await;
-    let addresses = resolved
-        .map_err(|_| Failure::TimedOut)?
-        .map_err(Failure::Unresolved)?;
-    let mut denial = None;
-    let mut failure = None;
+async fn connect(
+    permit: &Permit,
+    addresses: Vec<Result<SocketAddr, Denial>>,
+) -> Result<TcpStream, Refusal> {
+    let target = permit.target();
+    let (mut denied, mut failed) = (None, None);
     for address in addresses {
-        let admitted = match permit.admit(address) {
-            Ok(admitted) => admitted,
-            Err(refused) => {
-                denial.get_or_insert(refused);
+        let address = match address {
+            Ok(address) => address,
+            Err(denial) => {
+                denied.get_or_insert(denial);
                 continue;
             }
         };
-        let limit = ADDRESS_LIMIT.min(deadline.saturating_duration_since(Instant::now()));
-        failure = Some(match timeout(limit, TcpStream::connect(admitted)).await {
+        match timeout(EACH, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Latency only: a socket that refuses the option works without it.
-                drop(stream.set_nodelay(true));
+                // Requests are small and wait for their answer; a socket that refuses the
+                // option still works.
+                let _set = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(error)) => Failure::Unreachable(error),
-            Err(_) => Failure::TimedOut,
-        });
+            Ok(Err(error)) => failed = Some(Failure::connect(target, &error)),
+            Err(_) => {
+                failed = Some(Failure::new(
+                    target,
+                    Cause::TimedOut,
+                    "connection timed out",
+                ));
+            }
+        }
     }
-    // An address that was admitted and failed says more than one that was not.
-    Err(match (failure, denial) {
-        (Some(failure), _) => failure,
-        (None, Some(denial)) => Failure::Denied(Box::new(denial)),
-        (None, None) => Failure::Unresolved(io::ErrorKind::NotFound.into()),
+    Err(match (failed, denied) {
+        (Some(failure), _) => Refusal::Failed(failure),
+        (None, Some(denial)) => Refusal::Denied(denial),
+        (None, None) => {
+            Refusal::Failed(Failure::new(target, Cause::Name, "the name has no address"))
+        }
     })
 }
 
-async fn resolve(permit: &Permit) -> io::Result<Vec<IpAddr>> {
-    let target = permit.target();
-    match &target.host {
-        Host::Ip(address) => Ok(vec![*address]),
-        // RFC 6761, 6.3: these names are loopback, whatever a resolver says.
-        host if host.is_localhost() => {
-            Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()])
-        }
-        Host::Name(name) => {
-            let found = tokio::net::lookup_host((name.as_str(), target.port)).await?;
-            Ok(found.map(|address: SocketAddr| address.ip()).collect())
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Denied(denial) => f.write_str(denial.message()),
-            Self::Unresolved(error) => write!(f, "the name cannot be resolved: {error}"),
-            Self::Unreachable(error) => write!(f, "cannot connect: {error}"),
-            Self::TimedOut => f.write_str("no answer in time"),
-        }
-    }
-}
+const TOTAL: Duration = Duration::from_secs(30);
+const EACH: Duration = Duration::from_secs(10);

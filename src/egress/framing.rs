@@ -7,7 +7,7 @@
 mod head;
 mod stream;
 
-pub(super) use head::{Fault, LIMIT as HEAD_LIMIT, Verdict};
+pub(super) use head::{Fault, LIMIT as MAX_HEAD, Verdict};
 pub(super) use stream::{Framed, Verdicts};
 
 use head::{Body, Head};

@@ -1,247 +1,119 @@
-//! The HTTP proxy: CONNECT tunnels, and requests in absolute form, forwarded one by one.
+//! The HTTP proxy: plain requests and CONNECT, one decision a request.
 
 mod answer;
+mod connect;
+mod forward;
+mod headers;
 mod request;
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
+use http_body_util::{Either, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::http1 as client;
-use hyper::header::{CONNECTION, HeaderValue};
-use hyper::server::conn::http1 as server;
+use hyper::server::conn::http1::Builder;
 use hyper::service::service_fn;
-use hyper::upgrade::OnUpgrade;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::upgrade::Upgraded;
+use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
-use super::framing::{self, Framed, Verdicts};
-use super::pool::Sender;
-use super::tunnel::{self, End};
-use super::{Front, HANDSHAKE_LIMIT, Proxy, dial};
-use crate::audit::event::{self, Code};
-use crate::policy::network::Permit;
-use answer::Body;
-use request::Refusal;
+use super::Proxy;
+use super::accept::Slot;
+use super::framing::{Framed, Verdict, Verdicts};
+use super::record::Op;
+use super::tunnel;
+use crate::audit::event::Code;
 
-/// A listener that speaks HTTP/1.
-pub(super) struct Http(pub(super) TcpListener);
+pub(super) use answer::BUSY;
+use answer::Problem;
 
-/// Header fields of one request; the bytes of a head are bounded as well.
-const MAX_HEADERS: usize = 256;
+/// A body that passes through, or one of ours.
+pub(super) type Body = Either<Incoming, Full<Bytes>>;
 
-/// Bytes hyper buffers of a connection: a whole head fits.
-const BUFFER: usize = framing::HEAD_LIMIT + 16 * 1024;
-
-impl Front for Http {
-    type Client = TcpStream;
-
-    async fn accept(&self) -> io::Result<TcpStream> {
-        self.0.accept().await.map(|(client, _)| client)
-    }
-
-    async fn serve(proxy: Arc<Proxy>, client: TcpStream) {
-        // Latency only: a socket that refuses the option works without it.
-        drop(client.set_nodelay(true));
-        let (framed, verdicts) = Framed::new(client);
-        let service = service_fn(move |request| {
-            let proxy = Arc::clone(&proxy);
-            let verdicts = verdicts.clone();
-            async move { Ok::<_, Infallible>(handle(&proxy, &verdicts, request).await) }
-        });
-        let connection = server::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HANDSHAKE_LIMIT)
-            .max_headers(MAX_HEADERS)
-            .max_buf_size(BUFFER)
-            .half_close(true)
-            .serve_connection(TokioIo::new(framed), service)
-            .with_upgrades();
-        // What ends a connection early is the client's doing; hyper has answered it.
-        drop(connection.await);
-    }
+/// The connection of one client.
+#[derive(Clone)]
+struct Client {
+    proxy: Arc<Proxy>,
+    verdicts: Verdicts,
+    slot: Arc<Slot>,
 }
 
-async fn handle(
-    proxy: &Arc<Proxy>,
-    verdicts: &Verdicts,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    let is_connect = request.method() == Method::CONNECT;
-    let mut response = respond(proxy, verdicts, request).await;
-    if is_connect && !response.status().is_success() {
-        // What follows a CONNECT is no request, so that nothing more can be read here.
-        response
-            .headers_mut()
-            .insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
-}
-
-async fn respond(
-    proxy: &Arc<Proxy>,
-    verdicts: &Verdicts,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    let target = match request::target(&request, verdicts.next()) {
-        Ok(target) => target,
-        Err(refusal) => return refuse(proxy, &refusal),
+/// Serves one connection until either side ends it. A tunnel lives on in a task of its own.
+pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
+    // An answer is often two small writes; a socket that refuses the option still works.
+    let _set = stream.set_nodelay(true);
+    let (stream, verdicts) = Framed::new(stream);
+    let client = Client {
+        proxy,
+        verdicts,
+        slot: Arc::new(slot),
     };
-    let permit = match proxy.policy.check(target.clone()) {
-        Ok(permit) => permit,
-        Err(denial) => {
-            proxy.record_denial(&target.to_string(), &denial);
-            return answer::denied(&denial);
-        }
-    };
-    if request.method() == Method::CONNECT {
-        connect(proxy, &permit, request).await
-    } else {
-        forward(proxy, verdicts, &permit, request).await
-    }
-}
-
-fn refuse(proxy: &Proxy, refusal: &Refusal) -> Response<Body> {
-    let verdict = event::Verdict::Denied;
-    proxy.record_refusal(None, Code::RequestMalformed, verdict, refusal.reason);
-    answer::refused(refusal)
-}
-
-async fn connect(
-    proxy: &Arc<Proxy>,
-    permit: &Permit,
-    request: Request<Incoming>,
-) -> Response<Body> {
-    match proxy.dial(permit).await {
-        Ok(upstream) => {
-            let proxy = Arc::clone(proxy);
-            let client = hyper::upgrade::on(request);
-            tokio::spawn(async move {
-                if let Some(client) = client_end(client).await {
-                    // An error of either side has ended both; there is nobody left to tell.
-                    drop(tunnel::run(&proxy.pipes, client, upstream.into()).await);
-                }
-            });
-            Response::new(answer::empty())
-        }
-        Err(failure) => answer::failed(&failure),
-    }
-}
-
-/// Takes the client's connection back from hyper, with what it has read ahead.
-async fn client_end(upgrade: OnUpgrade) -> Option<End> {
-    let parts = upgrade.await.ok()?.downcast::<TokioIo<Framed>>().ok()?;
-    let stream = parts.io.into_inner().into_inner();
-    Some(End {
-        stream,
-        read: parts.read_buf,
-    })
-}
-
-async fn upstream_end(upgrade: OnUpgrade) -> Option<End> {
-    let parts = upgrade.await.ok()?.downcast::<TokioIo<TcpStream>>().ok()?;
-    Some(End {
-        stream: parts.io.into_inner(),
-        read: parts.read_buf,
-    })
-}
-
-async fn forward(
-    proxy: &Arc<Proxy>,
-    verdicts: &Verdicts,
-    permit: &Permit,
-    mut request: Request<Incoming>,
-) -> Response<Body> {
-    let client = request::wants_websocket(&request).then(|| hyper::upgrade::on(&mut request));
-    let target = permit.target();
-    let outgoing = match request::outgoing(request, target, client.is_some()) {
-        Ok(outgoing) => outgoing,
-        Err(refusal) => return refuse(proxy, &refusal),
-    };
-    let (sender, response) = match send(proxy, permit, outgoing).await {
-        Ok(answered) => answered,
-        Err(Unanswered::Dial(failure)) => return answer::failed(&failure),
-        Err(Unanswered::Broken) if verdicts.body_is_broken() => {
-            return refuse(
-                proxy,
-                &Refusal::bad_request("the body breaks its own framing"),
-            );
-        }
-        Err(Unanswered::Broken) => {
-            let reason = "the connection broke before an answer came";
-            let verdict = event::Verdict::Failed;
-            let host = target.to_string();
-            proxy.record_refusal(Some(&host), Code::UpstreamFailed, verdict, reason);
-            return answer::bad_gateway(reason);
-        }
-    };
-    match client {
-        Some(client) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-            switch(proxy, client, response)
-        }
-        _ => {
-            proxy.upstreams.put(target, sender);
-            answer::forwarded(response)
-        }
-    }
-}
-
-/// Why a request got no answer.
-enum Unanswered {
-    Dial(dial::Failure),
-    Broken,
-}
-
-/// Sends on a kept connection if there is one, else on a new one. A kept one that the server
-/// has closed in the meantime gives the request back, and the next is tried.
-async fn send(
-    proxy: &Proxy,
-    permit: &Permit,
-    mut request: Request<Incoming>,
-) -> Result<(Sender, Response<Incoming>), Unanswered> {
-    while let Some(mut kept) = proxy.upstreams.take(permit.target()) {
-        match kept.try_send_request(request).await {
-            Ok(response) => {
-                proxy.record_permit(permit);
-                return Ok((kept, response));
-            }
-            Err(mut error) => request = error.take_message().ok_or(Unanswered::Broken)?,
-        }
-    }
-    let stream = proxy.dial(permit).await.map_err(Unanswered::Dial)?;
-    let handshake = client::Builder::new().handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|_| Unanswered::Broken)?;
-    tokio::spawn(connection.with_upgrades());
-    let response = sender
-        .send_request(request)
-        .await
-        .map_err(|_| Unanswered::Broken)?;
-    Ok((sender, response))
-}
-
-/// Passes a 101 on, and from then on the bytes behind it.
-fn switch(
-    proxy: &Arc<Proxy>,
-    client: OnUpgrade,
-    mut response: Response<Incoming>,
-) -> Response<Body> {
-    let upstream = hyper::upgrade::on(&mut response);
-    let proxy = Arc::clone(proxy);
-    tokio::spawn(async move {
-        let ends = tokio::join!(client_end(client), upstream_end(upstream));
-        if let (Some(client), Some(upstream)) = ends {
-            drop(tunnel::run(&proxy.pipes, client, upstream).await);
-        }
+    let service = service_fn(|request| {
+        let client = client.clone();
+        async move { Ok::<_, Infallible>(client.answer(request).await) }
     });
-    let mut answer = Response::new(answer::empty());
-    *answer.status_mut() = response.status();
-    *answer.headers_mut() = std::mem::take(response.headers_mut());
-    answer.headers_mut().remove(CONNECTION);
-    answer.headers_mut().insert(CONNECTION, answer::upgrade());
-    answer
+    let served = Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIME)
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(MAX_BUFFER)
+        .half_close(true)
+        .preserve_header_case(true)
+        .auto_date_header(false)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades()
+        .await;
+    if let Err(error) = served
+        && error.is_parse()
+    {
+        let reason = "the head cannot be parsed";
+        client
+            .proxy
+            .record_unjudged(Op::Request, Code::RequestMalformed, "", reason);
+    }
 }
 
-/// The version every message of ours has, whatever the other side speaks.
-const VERSION: Version = Version::HTTP_11;
+impl Client {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let op = match *request.method() {
+            Method::CONNECT => Op::Connect,
+            _ => Op::Request,
+        };
+        let uri = request.uri().clone();
+        let answer = match (self.verdicts.next(), op) {
+            (Verdict::Refused(fault), _) => Err(fault.into()),
+            (Verdict::Sound, Op::Connect) => self.connect(request).await,
+            (Verdict::Sound, Op::Request) => self.forward(request).await,
+        };
+        answer.unwrap_or_else(|problem| {
+            if let Problem::Unjudged { code, reason, .. } = &problem {
+                let asked = uri.authority().map_or("", |authority| authority.as_str());
+                self.proxy.record_unjudged(op, *code, asked, reason);
+            }
+            problem.into_response(op)
+        })
+    }
+}
+
+/// Gets the bare connection out of hyper, with what it has read ahead.
+fn reclaim<T>(upgraded: Upgraded, bare: impl Fn(T) -> TcpStream) -> Option<tunnel::End>
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let parts = upgraded.downcast::<TokioIo<T>>().ok()?;
+    Some(tunnel::End {
+        stream: bare(parts.io.into_inner()),
+        read: parts.read_buf,
+    })
+}
+
+/// How long a head may take, and how long a kept connection may wait for one.
+const HEAD_TIME: Duration = Duration::from_secs(10);
+const MAX_HEADERS: usize = 512;
+
+/// What hyper reads ahead; a little above the longest head, so that the limit is the head's.
+const MAX_BUFFER: usize = super::framing::MAX_HEAD + 16 * 1024;

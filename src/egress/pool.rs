@@ -1,55 +1,73 @@
-//! Connections to upstream servers, kept for the next request to the same target.
-//!
-//! A pooled connection was dialled on a permit for its target, and each request on it is
-//! judged anew before it is looked for here.
+//! Connections to servers, kept for the next request to the same host and port.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
+use tokio::time::Instant;
 
-use crate::policy::hostname::Target;
+use super::http::Body;
 
-/// The sending side of one connection.
-pub(super) type Sender = SendRequest<Incoming>;
+/// The HTTP side of one connection to a server.
+pub(super) type Sender = SendRequest<Body>;
 
-/// Connections kept for each target.
-const PER_TARGET: usize = 64;
-
-/// Time after which an unused connection is closed; servers commonly do so after 60 s.
-const IDLE_LIMIT: Duration = Duration::from_secs(30);
-
-/// Idle connections by target.
+/// Kept connections by canonical `host:port`. Holds no right: a request is judged before it
+/// looks here.
 #[derive(Debug, Default)]
-pub(super) struct Upstreams(Mutex<HashMap<Target, Vec<(Instant, Sender)>>>);
+pub(super) struct Pool(Mutex<HashMap<String, Vec<Kept>>>);
 
-impl Upstreams {
-    /// Takes a connection that can send at once, if there is one.
-    pub(super) fn take(&self, target: &Target) -> Option<Sender> {
-        let mut all = self.lock();
-        let kept = all.get_mut(target)?;
-        kept.retain(|(since, sender)| !sender.is_closed() && since.elapsed() < IDLE_LIMIT);
-        // One that was put back may still be receiving its last response.
-        let ready = kept.iter().rposition(|(_, sender)| sender.is_ready())?;
-        Some(kept.swap_remove(ready).1)
+#[derive(Debug)]
+struct Kept {
+    sender: Sender,
+    since: Instant,
+}
+
+impl Pool {
+    /// Takes a connection that looks alive and can send at once, the one used last first.
+    pub(super) fn take(&self, target: &str) -> Option<Sender> {
+        let mut pool = self.lock();
+        let kept = pool.get_mut(target)?;
+        kept.retain(Kept::is_alive);
+        // One that was given back may still be receiving its last answer.
+        let ready = kept.iter().rposition(|kept| kept.sender.is_ready())?;
+        Some(kept.swap_remove(ready).sender)
     }
 
-    /// Keeps a connection whose request was answered.
-    pub(super) fn put(&self, target: &Target, sender: Sender) {
-        let mut all = self.lock();
-        all.retain(|_, kept| {
-            kept.retain(|(since, sender)| !sender.is_closed() && since.elapsed() < IDLE_LIMIT);
-            !kept.is_empty()
-        });
-        let kept = all.entry(target.clone()).or_default();
-        if kept.len() < PER_TARGET {
-            kept.push((Instant::now(), sender));
+    /// Keeps a connection whose answer has begun.
+    pub(super) fn keep(&self, target: String, sender: Sender) {
+        let mut pool = self.lock();
+        let kept = pool.entry(target).or_default();
+        if kept.len() < MAX_EACH {
+            let since = Instant::now();
+            kept.push(Kept { sender, since });
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Target, Vec<(Instant, Sender)>>> {
+    /// Closes the connections that were not used for a while, for ever.
+    pub(super) async fn expire(&self) {
+        loop {
+            tokio::time::sleep(IDLE).await;
+            self.lock().retain(|_, kept| {
+                kept.retain(Kept::is_alive);
+                !kept.is_empty()
+            });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Kept>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+impl Kept {
+    fn is_alive(&self) -> bool {
+        !self.sender.is_closed() && (!self.sender.is_ready() || self.since.elapsed() < IDLE)
+    }
+}
+
+/// As many as one busy client opens; a server may allow fewer, and closes the rest.
+const MAX_EACH: usize = 64;
+
+/// Shorter than servers usually wait, so that the closing side is ours.
+const IDLE: Duration = Duration::from_secs(15);

@@ -1,147 +1,155 @@
-//! The SOCKS5 proxy (RFC 1928): CONNECT alone, without authentication.
-//!
-//! No password tells sandboxes apart: a listener belongs to one sandbox's network namespace.
+//! The SOCKS5 proxy: CONNECT without authentication, everything else refused by its code.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use socks5_proto::{Address, Error, ProtocolError, Reply, Response};
 use socks5_server::auth::NoAuth;
 use socks5_server::connection::state::NeedAuthenticate;
-use socks5_server::proto::{Address, Error, ProtocolError, Reply, Response};
 use socks5_server::{Command, IncomingConnection, Server};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use super::dial::Failure;
-use super::{Front, HANDSHAKE_LIMIT, Proxy, tunnel};
-use crate::audit::event::{Code, Verdict};
+use super::Proxy;
+use super::accept::Slot;
+use super::close::linger;
+use super::record::Op;
+use super::refusal::{Cause, Refusal};
+use super::tunnel;
+use crate::audit::event::Code;
 use crate::policy::hostname::{Host, Malformed, Target};
 
-/// A listener that speaks SOCKS5.
-pub(super) struct Socks(Server<()>);
+pub(super) type Connection = IncomingConnection<(), NeedAuthenticate>;
 
-impl Socks {
-    pub(super) fn new(listener: TcpListener) -> Self {
-        Self(Server::new(listener, Arc::new(NoAuth)))
-    }
+/// Wraps a listener. Who may connect is settled by the namespace it listens in.
+pub(super) fn server(listener: TcpListener) -> Server<()> {
+    Server::new(listener, Arc::new(NoAuth))
 }
 
-type Client = IncomingConnection<(), NeedAuthenticate>;
-
-impl Front for Socks {
-    type Client = Client;
-
-    async fn accept(&self) -> io::Result<Client> {
-        self.0.accept().await.map(|(client, _)| client)
-    }
-
-    async fn serve(proxy: Arc<Proxy>, client: Client) {
-        // Latency only: a socket that refuses the option works without it.
-        drop(client.get_ref().set_nodelay(true));
-        // A client that is gone or says nothing gets no answer.
-        let Ok(Ok(request)) = timeout(HANDSHAKE_LIMIT, read_request(client)).await else {
-            return;
-        };
-        if let Request::Connect(stream, address) = request {
-            connect(&proxy, stream, address).await;
-        } else {
-            let reason = "only CONNECT is supported: UDP and BIND do not pass the proxies";
-            proxy.record_refusal(None, Code::CommandUnsupported, Verdict::Denied, reason);
-            request.refuse(Reply::CommandNotSupported).await;
-        }
-    }
-}
-
-/// What a client asked for, with its connection.
-enum Request {
-    Connect(TcpStream, Address),
-    Other(TcpStream),
-}
-
-impl Request {
-    async fn refuse(self, reply: Reply) {
-        let (Self::Connect(mut stream, _) | Self::Other(mut stream)) = self;
-        answer(&mut stream, reply).await;
-    }
-}
-
-async fn read_request(client: Client) -> Result<Request, Error> {
-    let (client, ()) = client.authenticate().await.map_err(|(error, _)| error)?;
-    match client.wait().await {
+/// Serves one connection to its end.
+pub(super) async fn serve(connection: Connection, proxy: Arc<Proxy>, slot: Slot) {
+    let Ok(asked) = timeout(HANDSHAKE, ask(connection)).await else {
+        return;
+    };
+    match asked {
         Ok(Command::Connect(connect, address)) => {
-            Ok(Request::Connect(connect.into_inner(), address))
+            let (stream, asked) = (connect.into_inner(), address);
+            self::connect(stream, &asked, &proxy).await;
         }
-        Ok(Command::Associate(associate, _)) => Ok(Request::Other(associate.into_inner())),
-        Ok(Command::Bind(bind, _)) => Ok(Request::Other(bind.into_inner())),
-        Err((Error::Protocol(ProtocolError::InvalidCommand { .. }), stream)) => {
-            Ok(Request::Other(stream))
+        Ok(Command::Bind(bind, address)) => {
+            unsupported(bind.into_inner(), &address.to_string(), "BIND", &proxy).await;
         }
-        Err((error, mut stream)) => {
-            if matches!(
-                error,
-                Error::Protocol(ProtocolError::InvalidAddressTypeInRequest { .. })
-            ) {
-                answer(&mut stream, Reply::AddressTypeNotSupported).await;
-            }
-            Err(error)
+        Ok(Command::Associate(associate, address)) => {
+            let stream = associate.into_inner();
+            unsupported(stream, &address.to_string(), "UDP ASSOCIATE", &proxy).await;
         }
+        Err((error, stream)) => reject(stream, &error, &proxy).await,
     }
+    drop(slot);
 }
 
-async fn connect(proxy: &Proxy, mut client: TcpStream, address: Address) {
-    let permit =
-        match target(address).map(|target| (target.to_string(), proxy.policy.check(target))) {
-            Ok((_, Ok(permit))) => permit,
-            Ok((target, Err(denial))) => {
-                proxy.record_denial(&target, &denial);
-                return answer(&mut client, Reply::ConnectionNotAllowed).await;
-            }
-            Err(Malformed(reason)) => {
-                proxy.record_refusal(None, Code::RequestMalformed, Verdict::Denied, reason);
-                return answer(&mut client, Reply::ConnectionNotAllowed).await;
-            }
+async fn ask(connection: Connection) -> Result<Command, (Error, TcpStream)> {
+    // Answers are a few bytes each; a socket that refuses the option still works.
+    let _set = connection.get_ref().set_nodelay(true);
+    let (connection, ()) = connection.authenticate().await?;
+    connection.wait().await
+}
+
+async fn connect(mut stream: TcpStream, asked: &Address, proxy: &Proxy) {
+    let target = match target(asked) {
+        Ok(target) => target,
+        Err(Malformed(reason)) => {
+            let asked = asked.to_string();
+            proxy.record_unjudged(Op::Connect, Code::RequestMalformed, &asked, reason);
+            return refuse(stream, Reply::ConnectionNotAllowed).await;
+        }
+    };
+    let far = match proxy.open(target).await {
+        Ok(far) => far,
+        Err(refusal) => return refuse(stream, reply_to(&refusal)).await,
+    };
+    // The address we connect from is this host's, and none of the client's business.
+    if answer(&mut stream, Reply::Succeeded).await.is_ok() {
+        let near = tunnel::End {
+            stream,
+            read: bytes::Bytes::new(),
         };
-    match proxy.dial(&permit).await {
-        Ok(upstream) => {
-            answer(&mut client, Reply::Succeeded).await;
-            // An error of either side has ended both; there is nobody left to tell.
-            drop(tunnel::run(&proxy.pipes, client.into(), upstream.into()).await);
-        }
-        Err(failure) => answer(&mut client, reply(&failure)).await,
+        let far = tunnel::End {
+            stream: far,
+            read: bytes::Bytes::new(),
+        };
+        tunnel::run(near, far, &proxy.pipes).await;
     }
 }
 
-fn target(address: Address) -> Result<Target, Malformed> {
-    match address {
-        Address::SocketAddress(socket) => Target::new(Host::from(socket.ip()), socket.port()),
+fn target(asked: &Address) -> Result<Target, Malformed> {
+    match asked {
+        Address::SocketAddress(SocketAddr::V4(address)) => Target::new(
+            Host::from(std::net::IpAddr::V4(*address.ip())),
+            address.port(),
+        ),
+        Address::SocketAddress(SocketAddr::V6(address)) => Target::new(
+            Host::from(std::net::IpAddr::V6(*address.ip())),
+            address.port(),
+        ),
         Address::DomainAddress(name, port) => {
-            let name =
-                std::str::from_utf8(&name).map_err(|_| Malformed("the name is not ASCII"))?;
-            Target::new(Host::parse(name)?, port)
+            let name = std::str::from_utf8(name)
+                .map_err(|_| Malformed("the host is not ASCII; write its `xn--` form"))?;
+            Target::new(Host::parse(name)?, *port)
         }
     }
 }
 
-/// RFC 1928, 6.
-fn reply(failure: &Failure) -> Reply {
-    match failure {
-        Failure::Denied(_) => Reply::ConnectionNotAllowed,
-        Failure::Unresolved(_) => Reply::HostUnreachable,
-        Failure::TimedOut => Reply::TtlExpired,
-        Failure::Unreachable(error) => match error.kind() {
-            io::ErrorKind::ConnectionRefused => Reply::ConnectionRefused,
-            io::ErrorKind::NetworkUnreachable => Reply::NetworkUnreachable,
-            io::ErrorKind::TimedOut => Reply::TtlExpired,
-            _ => Reply::HostUnreachable,
+fn reply_to(refusal: &Refusal) -> Reply {
+    match refusal {
+        Refusal::Denied(_) => Reply::ConnectionNotAllowed,
+        Refusal::Failed(failure) => match failure.cause {
+            Cause::Refused => Reply::ConnectionRefused,
+            Cause::Name | Cause::HostUnreachable => Reply::HostUnreachable,
+            Cause::NetworkUnreachable => Reply::NetworkUnreachable,
+            Cause::TimedOut => Reply::TtlExpired,
+            Cause::Other => Reply::GeneralFailure,
         },
     }
 }
 
-/// The bound address is left out: it would tell of the host's network.
-async fn answer(stream: &mut TcpStream, reply: Reply) {
-    let unspecified = SocketAddr::from(([0, 0, 0, 0], 0));
-    let response = Response::new(reply, Address::SocketAddress(unspecified));
-    // A client that is gone is noticed by the next call on its connection.
-    drop(response.write_to(stream).await);
+async fn unsupported(stream: TcpStream, asked: &str, command: &str, proxy: &Proxy) {
+    proxy.record_unjudged(Op::Connect, Code::CommandUnsupported, asked, command);
+    refuse(stream, Reply::CommandNotSupported).await;
 }
+
+/// Answers a hand-shake that failed. Bytes that are not SOCKS5 at all get no answer.
+async fn reject(stream: TcpStream, error: &Error, proxy: &Proxy) {
+    match error {
+        Error::Protocol(ProtocolError::InvalidCommand { .. }) => {
+            unsupported(stream, "", "unknown command", proxy).await;
+        }
+        Error::Protocol(ProtocolError::InvalidAddressTypeInRequest { .. }) => {
+            let reason = "unknown address type";
+            proxy.record_unjudged(Op::Connect, Code::RequestMalformed, "", reason);
+            refuse(stream, Reply::AddressTypeNotSupported).await;
+        }
+        // The refusal of the methods has been sent.
+        Error::Protocol(ProtocolError::NoAcceptableHandshakeMethod { .. }) => {
+            linger(stream).await;
+        }
+        _ => {}
+    }
+}
+
+async fn refuse(mut stream: TcpStream, reply: Reply) {
+    if answer(&mut stream, reply).await.is_ok() {
+        linger(stream).await;
+    }
+}
+
+async fn answer(stream: &mut TcpStream, reply: Reply) -> io::Result<()> {
+    Response::new(reply, Address::unspecified())
+        .write_to(stream)
+        .await
+}
+
+/// How long a client may take until its request is complete.
+const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -1,176 +1,179 @@
-//! Copies bytes both ways between two connections without bringing them into this process.
+//! Carries bytes between two connections until both ways have ended. Looks at none of them.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bytes::Bytes;
-use rustix::net::Shutdown;
-use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use rustix::net::{Shutdown, shutdown};
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::task::coop::consume_budget;
+use tokio::time::{Instant, sleep_until};
 
-/// Size of a pipe. An unprivileged user has 64 MiB of pipes in all (`pipe-user-pages-soft`).
-const PIPE_SIZE: usize = 256 * 1024;
+use super::pipe::{Lent, Pipes, ROOM};
 
-/// Pipes kept while nobody uses them.
-const KEPT_PIPES: usize = 8;
-
-/// A tunnel on which nothing moves for this long, either way, is closed.
-const IDLE_LIMIT: Duration = Duration::from_secs(3600);
-
-/// Pipes that are lent while bytes are in flight, so that an idle tunnel holds none.
-#[derive(Debug, Default)]
-pub(super) struct Pipes(Mutex<Vec<Pipe>>);
-
-/// A pipe, empty between uses.
-#[derive(Debug)]
-struct Pipe {
-    read: OwnedFd,
-    write: OwnedFd,
-}
-
-impl Pipes {
-    fn lend(&self) -> io::Result<Pipe> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.map_or_else(Pipe::new, Ok)
-    }
-
-    fn take_back(&self, pipe: Pipe) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < KEPT_PIPES {
-            kept.push(pipe);
-        }
-    }
-}
-
-impl Pipe {
-    fn new() -> io::Result<Self> {
-        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        // Over the user's limit the pipe keeps its first size, and is only slower.
-        let _size = fcntl_setpipe_size(&write, PIPE_SIZE);
-        Ok(Self { read, write })
-    }
-}
-
-/// One end of a tunnel, with what was read of it before the tunnel began.
+/// One end, and what was read from it before the tunnel began.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) stream: TcpStream,
-    pub(super) read: Bytes,
+    pub(super) read: bytes::Bytes,
 }
 
-impl From<TcpStream> for End {
-    fn from(stream: TcpStream) -> Self {
-        Self {
-            stream,
-            read: Bytes::new(),
+/// Runs the tunnel to its end. Half-closed stays half-closed; a reset ends both sides.
+pub(super) async fn run(mut a: End, mut b: End, pipes: &Pipes) {
+    let begun = async {
+        b.stream.write_all(&a.read).await?;
+        a.stream.write_all(&b.read).await
+    };
+    if begun.await.is_err() {
+        return;
+    }
+    let (a, b) = (a.stream, b.stream);
+    let moved = Moved::new();
+    let both = async {
+        tokio::try_join!(pump(&a, &b, pipes, &moved), pump(&b, &a, pipes, &moved)).map(drop)
+    };
+    let ended = tokio::select! {
+        ended = both => ended,
+        () = idle(&moved, IDLE) => Err(io::ErrorKind::TimedOut.into()),
+        // A direction blocked on its own peer does not notice that the other one is gone.
+        () = after_error(&a, &b, &moved) => Err(io::ErrorKind::ConnectionReset.into()),
+    };
+    if ended.is_err() {
+        // A plain close would look like a complete transfer. A socket that is gone already
+        // cannot take the option, and need not.
+        let _reset = (a.set_zero_linger(), b.set_zero_linger());
+    }
+}
+
+/// Carries one way. Fails when `from` does; when `to` takes no more, the other way may still
+/// have its last answer to deliver.
+async fn pump(from: &TcpStream, to: &TcpStream, pipes: &Pipes, moved: &Moved) -> io::Result<()> {
+    loop {
+        from.readable().await?;
+        // Nothing is held while there is nothing to carry.
+        let round = match pipes.lend() {
+            Ok(mut pipe) => splice(from, to, &mut pipe, moved).await,
+            // No descriptor is left for a pipe.
+            Err(_) => copy(from, to, moved).await,
+        };
+        match round {
+            Ok(Round::Waiting) => {}
+            Ok(Round::Unspliceable) => match copy(from, to, moved).await? {
+                Round::Ended => return Ok(()),
+                Round::Waiting | Round::Unspliceable => {}
+            },
+            Ok(Round::Ended) => return Ok(()),
+            Err(error) => return Err(error),
         }
     }
 }
 
-/// Copies until both sides have ended; the end of one side is passed on to the other, which
-/// may still answer. An error on either side ends both.
-pub(super) async fn run(pipes: &Pipes, mut a: End, mut b: End) -> io::Result<()> {
-    b.stream.write_all(&std::mem::take(&mut a.read)).await?;
-    a.stream.write_all(&std::mem::take(&mut b.read)).await?;
-    let activity = Activity::new();
-    tokio::try_join!(
-        copy(pipes, &a.stream, &b.stream, &activity),
-        copy(pipes, &b.stream, &a.stream, &activity),
-    )
-    .map(drop)
+enum Round {
+    /// `from` has nothing at the moment.
+    Waiting,
+    /// This way is over.
+    Ended,
+    /// A socket of this kind cannot be spliced (EINVAL), and nothing was taken from it.
+    Unspliceable,
 }
 
-async fn copy(
-    pipes: &Pipes,
+/// Moves bytes inside the kernel while `from` has any.
+async fn splice(
     from: &TcpStream,
     to: &TcpStream,
-    activity: &Activity,
-) -> io::Result<()> {
+    pipe: &mut Lent<'_>,
+    moved: &Moved,
+) -> io::Result<Round> {
     loop {
-        wait_until_readable(from, activity).await?;
-        let pipe = pipes.lend()?;
-        // On an error the pipe may hold bytes, and is dropped with them.
-        let open = drain(&pipe, from, to, activity).await?;
-        pipes.take_back(pipe);
-        if !open {
-            rustix::net::shutdown(to, Shutdown::Write)?;
-            return Ok(());
+        match pipe.fill(from) {
+            Ok(0) => return Ok(end(to)),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Round::Waiting),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Ok(Round::Unspliceable);
+            }
+            Err(error) => return Err(error),
         }
+        if pipe.empty(to).await.is_err() {
+            return Ok(Round::Ended);
+        }
+        moved.now();
+        consume_budget().await;
     }
 }
 
-/// Moves what can be read now; returns false once `from` has ended.
-async fn drain(
-    pipe: &Pipe,
-    from: &TcpStream,
-    to: &TcpStream,
-    activity: &Activity,
-) -> io::Result<bool> {
+/// Moves bytes through memory while `from` has any.
+async fn copy(from: &TcpStream, to: &TcpStream, moved: &Moved) -> io::Result<Round> {
+    let mut buffer = vec![0; ROOM / 4];
     loop {
-        let filled = from.try_io(Interest::READABLE, || {
-            move_bytes(from, &pipe.write, PIPE_SIZE)
-        });
-        let mut left = match filled {
-            Ok(0) => return Ok(false),
+        let count = match from.try_read(&mut buffer) {
+            Ok(0) => return Ok(end(to)),
             Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Round::Waiting),
             Err(error) => return Err(error),
         };
-        while left > 0 {
-            let moved = to.async_io(Interest::WRITABLE, || move_bytes(&pipe.read, to, left));
-            left -= timeout(IDLE_LIMIT, moved).await??;
+        let mut rest = &buffer[..count];
+        while !rest.is_empty() {
+            to.writable().await?;
+            match to.try_write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => return Ok(Round::Ended),
+            }
         }
-        activity.note();
+        moved.now();
+        consume_budget().await;
     }
 }
 
-fn move_bytes(
-    from: &impl std::os::fd::AsFd,
-    to: &impl std::os::fd::AsFd,
-    count: usize,
-) -> io::Result<usize> {
-    let flags = SpliceFlags::NONBLOCK | SpliceFlags::MOVE;
-    Ok(splice(from, None, to, None, count, flags)?)
+/// Passes the end of one way on. A peer that is gone needs no telling.
+fn end(to: &TcpStream) -> Round {
+    let _told = shutdown(to, Shutdown::Write);
+    Round::Ended
 }
 
-async fn wait_until_readable(from: &TcpStream, activity: &Activity) -> io::Result<()> {
-    loop {
-        match timeout(IDLE_LIMIT, from.readable()).await {
-            Ok(readable) => return readable,
-            // The other direction may have been busy all the while.
-            Err(_) if activity.is_recent() => {}
-            Err(_) => return Err(io::ErrorKind::TimedOut.into()),
-        }
+/// Waits until nothing has moved for `limit`.
+async fn idle(moved: &Moved, limit: Duration) {
+    while moved.at().elapsed() < limit {
+        sleep_until(moved.at() + limit).await;
     }
 }
 
-/// When bytes last moved, either way.
-#[derive(Debug)]
-struct Activity {
-    start: Instant,
-    last: AtomicU64,
+async fn after_error(a: &TcpStream, b: &TcpStream, moved: &Moved) {
+    tokio::select! {
+        _ = a.ready(Interest::ERROR) => {}
+        _ = b.ready(Interest::ERROR) => {}
+    }
+    idle(moved, GRACE).await;
 }
 
-impl Activity {
+/// When bytes moved last, either way.
+struct Moved {
+    begun: Instant,
+    millis: AtomicU64,
+}
+
+impl Moved {
     fn new() -> Self {
         Self {
-            start: Instant::now(),
-            last: AtomicU64::new(0),
+            begun: Instant::now(),
+            millis: AtomicU64::new(0),
         }
     }
 
-    fn note(&self) {
-        self.last
-            .store(self.start.elapsed().as_secs(), Ordering::Relaxed);
+    fn now(&self) {
+        let millis = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.millis.store(millis, Ordering::Relaxed);
     }
 
-    fn is_recent(&self) -> bool {
-        let last = self.last.load(Ordering::Relaxed);
-        self.start.elapsed().as_secs().saturating_sub(last) < IDLE_LIMIT.as_secs()
+    fn at(&self) -> Instant {
+        self.begun + Duration::from_millis(self.millis.load(Ordering::Relaxed))
     }
 }
+
+/// How long nothing may move before a connection is taken for dead.
+pub(super) const IDLE: Duration = Duration::from_secs(3600);
+
+/// How long bytes read before a reset may still be on their way.
+const GRACE: Duration = Duration::from_secs(10);

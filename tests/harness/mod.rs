@@ -150,6 +150,13 @@ impl Srt {
         self
     }
 
+    /// Has `srt` append its events to `path`.
+    #[must_use]
+    pub fn events(mut self, path: impl AsRef<Path>) -> Self {
+        self.command.arg("--events").arg(path.as_ref());
+        self
+    }
+
     /// Switches one file layer off, in builds with the feature `test-hooks`.
     #[cfg(feature = "test-hooks")]
     #[must_use]
@@ -244,6 +251,11 @@ pub fn run(command: &mut Command) -> Ran {
 
 /// Runs a command to its end, writing `input` to it, within [`TIME_LIMIT`].
 pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
+    run_within(command, input, TIME_LIMIT)
+}
+
+/// Runs a command to its end, writing `input` to it, within a limit of its own.
+pub fn run_within(command: &mut Command, input: &[u8], limit: Duration) -> Ran {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -254,14 +266,14 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
     let input = input.to_vec();
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let waiter = std::thread::spawn(move || child.wait_with_output());
-    let deadline = Instant::now() + TIME_LIMIT;
+    let deadline = Instant::now() + limit;
     while !waiter.is_finished() {
         if Instant::now() > deadline {
             // Our own child, not waited for yet, so the number is still its.
             let ended = Command::new("kill")
                 .args(["-KILL", &pid.to_string()])
                 .status();
-            panic!("no end after {TIME_LIMIT:?}: {command:?} (killed: {ended:?})");
+            panic!("no end after {limit:?}: {command:?} (killed: {ended:?})");
         }
         std::thread::sleep(Duration::from_millis(2));
     }

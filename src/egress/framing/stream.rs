@@ -9,12 +9,14 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::super::close::linger;
 use super::{Fault, Follower, Found, Verdict};
 
 /// A connection whose requests are followed while they are read.
 #[derive(Debug)]
 pub(in crate::egress) struct Framed {
-    stream: TcpStream,
+    /// Gone once [`Framed::into_inner`] has taken it, which ends this.
+    stream: Option<TcpStream>,
     follower: Follower,
     verdicts: Verdicts,
     broken: bool,
@@ -55,7 +57,7 @@ impl Framed {
     pub(in crate::egress) fn new(stream: TcpStream) -> (Self, Verdicts) {
         let verdicts = Verdicts::default();
         let framed = Self {
-            stream,
+            stream: Some(stream),
             follower: Follower::new(),
             verdicts: verdicts.clone(),
             broken: false,
@@ -64,8 +66,12 @@ impl Framed {
     }
 
     /// Returns the connection itself, once nothing on it is a request any more.
-    pub(in crate::egress) fn into_inner(self) -> TcpStream {
-        self.stream
+    pub(in crate::egress) fn into_inner(mut self) -> TcpStream {
+        self.stream.take().expect(PRESENT)
+    }
+
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
+        Pin::new(self.get_mut().stream.as_mut().expect(PRESENT))
     }
 
     /// Follows what was just read and returns how much of it hyper may see.
@@ -84,6 +90,17 @@ impl Framed {
     }
 }
 
+impl Drop for Framed {
+    fn drop(&mut self) {
+        // hyper drops the connection right behind its last answer.
+        if let Some(stream) = self.stream.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(linger(stream));
+        }
+    }
+}
+
 impl AsyncRead for Framed {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -95,7 +112,7 @@ impl AsyncRead for Framed {
             return Poll::Ready(Err(broken_body()));
         }
         let before = buf.filled().len();
-        let result = Pin::new(&mut this.stream).poll_read(cx, buf);
+        let result = Pin::new(this.stream.as_mut().expect(PRESENT)).poll_read(cx, buf);
         if matches!(result, Poll::Ready(Ok(()))) && buf.filled().len() > before {
             let sound = this.follow(&buf.filled()[before..]);
             buf.set_filled(before + sound);
@@ -113,7 +130,7 @@ impl AsyncWrite for Framed {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, buf)
+        self.stream().poll_write(cx, buf)
     }
 
     fn poll_write_vectored(
@@ -121,21 +138,23 @@ impl AsyncWrite for Framed {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write_vectored(cx, bufs)
+        self.stream().poll_write_vectored(cx, bufs)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        self.stream.as_ref().expect(PRESENT).is_write_vectored()
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+        self.stream().poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+        self.stream().poll_shutdown(cx)
     }
 }
+
+const PRESENT: &str = "only `into_inner` takes the stream, and it consumes this";
 
 fn broken_body() -> io::Error {
     io::Error::new(

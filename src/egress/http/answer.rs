@@ -1,97 +1,154 @@
-//! What the client is told: the server's answer, or why there is none.
+//! The answers of our own: refusals and failures, as text that cannot break out of its place.
 
 use bytes::Bytes;
-use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt, Empty, Full};
-use hyper::body::Incoming;
+use http_body_util::{Either, Full};
 use hyper::ext::ReasonPhrase;
 use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use super::super::dial::Failure;
-use super::request::{Refusal, remove_hop_by_hop};
-use crate::policy::network::Denial;
+use super::super::framing::Fault;
+use super::super::record::Op;
+use super::super::refusal::{Cause, Refusal};
+use super::Body;
+use crate::audit::event::Code;
+use crate::policy::hostname::Malformed;
 
-/// A body of the server's, passed on as it comes, or one of ours.
-pub(super) type Body = BoxBody<Bytes, hyper::Error>;
-
-const PROXY_ERROR: HeaderName = HeaderName::from_static("x-proxy-error");
-
-/// Longest reason phrase; longer ones are cut, since clients print them on one line.
-const MAX_PHRASE: usize = 400;
-
-pub(super) fn empty() -> Body {
-    Empty::new().map_err(|never| match never {}).boxed()
+/// Why a request is not passed on.
+#[derive(Debug)]
+pub(super) enum Problem {
+    /// It was judged, or tried, and that is recorded.
+    Refused(Refusal),
+    /// It is not one that can be judged.
+    Unjudged {
+        status: StatusCode,
+        code: Code,
+        reason: &'static str,
+    },
 }
 
-pub(super) fn upgrade() -> HeaderValue {
-    HeaderValue::from_static("upgrade")
+/// What tells our answers from those of a server.
+pub(super) const PROXY_ERROR: HeaderName = HeaderName::from_static("x-proxy-error");
+
+/// Sent without ceremony where there is no room for another connection.
+pub(in crate::egress) const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
+    Content-Type: text/plain\r\nX-Proxy-Error: too-many-connections\r\n\
+    Connection: close\r\nContent-Length: 45\r\n\r\n\
+    srt: too many connections are open, try again";
+
+impl Problem {
+    pub(super) fn malformed(reason: &'static str) -> Self {
+        Self::Unjudged {
+            status: StatusCode::BAD_REQUEST,
+            code: Code::RequestMalformed,
+            reason,
+        }
+    }
+
+    pub(super) fn unsupported(status: StatusCode, reason: &'static str) -> Self {
+        Self::Unjudged {
+            status,
+            code: Code::CommandUnsupported,
+            reason,
+        }
+    }
+
+    pub(super) fn into_response(self, op: Op) -> Response<Body> {
+        let (status, proxy_error, text) = match &self {
+            Self::Refused(Refusal::Denied(denial)) => (
+                StatusCode::FORBIDDEN,
+                denial.proxy_error,
+                denial.message().to_owned(),
+            ),
+            Self::Refused(Refusal::Failed(failure)) => {
+                let status = match failure.cause {
+                    Cause::TimedOut => StatusCode::GATEWAY_TIMEOUT,
+                    _ => StatusCode::BAD_GATEWAY,
+                };
+                (status, "upstream-failed", failure.to_string())
+            }
+            Self::Unjudged {
+                status,
+                code: Code::CommandUnsupported,
+                reason,
+            } => (*status, "unsupported-request", (*reason).to_owned()),
+            Self::Unjudged { status, reason, .. } => {
+                (*status, "malformed-request", (*reason).to_owned())
+            }
+        };
+        let text = printable(&text);
+        let mut response = Response::new(Either::Right(Full::new(Bytes::from(format!(
+            "srt: {text}\n"
+        )))));
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+        headers.insert(PROXY_ERROR, HeaderValue::from_static(proxy_error));
+        // Behind a request that is not understood, nothing is; and the bytes behind a refused
+        // CONNECT are not for us.
+        if op == Op::Connect || matches!(self, Self::Unjudged { .. }) {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        // Clients show the phrase of a refused CONNECT and drop its body.
+        if op == Op::Connect
+            && let Ok(phrase) = ReasonPhrase::try_from(text)
+        {
+            response.extensions_mut().insert(phrase);
+        }
+        response
+    }
 }
 
-/// A 403 that says who refused, by which rule, and what would allow it. The reason is in the
-/// status line as well: of a refused CONNECT, clients show nothing else.
-pub(super) fn denied(denial: &Denial) -> Response<Body> {
-    let mut response = text(StatusCode::FORBIDDEN, denial.message());
-    response
-        .headers_mut()
-        .insert(PROXY_ERROR, HeaderValue::from_static(denial.proxy_error));
-    phrase(&mut response, denial.message());
-    response
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Malformed(reason) => Self::malformed(reason),
+            Fault::TooLarge => Self::Unjudged {
+                status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                code: Code::RequestMalformed,
+                reason: "the head is longer than 64 KiB",
+            },
+        }
+    }
 }
 
-/// The connection is closed: what follows an ambiguous head cannot be read for certain.
-pub(super) fn refused(refusal: &Refusal) -> Response<Body> {
-    let mut response = text(refusal.status, refusal.reason);
-    response
-        .headers_mut()
-        .insert(CONNECTION, HeaderValue::from_static("close"));
-    response
+impl From<Malformed> for Problem {
+    fn from(Malformed(reason): Malformed) -> Self {
+        Self::malformed(reason)
+    }
 }
 
-pub(super) fn failed(failure: &Failure) -> Response<Body> {
-    let (status, code) = match failure {
-        Failure::Denied(denial) => return denied(denial),
-        Failure::TimedOut => (StatusCode::GATEWAY_TIMEOUT, "upstream-timeout"),
-        Failure::Unresolved(_) => (StatusCode::BAD_GATEWAY, "name-not-resolved"),
-        Failure::Unreachable(_) => (StatusCode::BAD_GATEWAY, "upstream-unreachable"),
-    };
-    let reason = failure.to_string();
-    let mut response = text(status, &reason);
-    response
-        .headers_mut()
-        .insert(PROXY_ERROR, HeaderValue::from_static(code));
-    phrase(&mut response, &reason);
-    response
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
-pub(super) fn bad_gateway(reason: &str) -> Response<Body> {
-    text(StatusCode::BAD_GATEWAY, reason)
+/// A status line is one line of ASCII, and a resolver's words may be anything.
+fn printable(text: &str) -> String {
+    let plain = |c: char| if matches!(c, ' '..='~') { c } else { '?' };
+    text.chars().take(MAX_TEXT).map(plain).collect()
 }
 
-/// The server's answer, without what concerned the connection to it.
-pub(super) fn forwarded(response: Response<Incoming>) -> Response<Body> {
-    let mut response = response.map(BodyExt::boxed);
-    *response.version_mut() = super::VERSION;
-    remove_hop_by_hop(response.headers_mut());
-    response
-}
+const MAX_TEXT: usize = 800;
 
-fn text(status: StatusCode, line: &str) -> Response<Body> {
-    let body = Full::from(format!("{line}\n"));
-    let mut response = Response::new(body.map_err(|never| match never {}).boxed());
-    *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    response
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn phrase(response: &mut Response<Body>, line: &str) {
-    let printable = line
-        .chars()
-        .map(|char| if matches!(char, ' '..='~') { char } else { '?' });
-    let line: String = printable.take(MAX_PHRASE).collect();
-    if let Ok(phrase) = ReasonPhrase::try_from(line) {
-        response.extensions_mut().insert(phrase);
+    #[test]
+    fn the_answer_of_a_full_proxy_states_its_length() {
+        let text = std::str::from_utf8(BUSY).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains(&format!("Content-Length: {}", body.len())),
+            "{}",
+            body.len()
+        );
+    }
+
+    #[test]
+    fn text_in_an_answer_stays_on_its_line_and_short() {
+        assert_eq!(printable("a\r\nX: y\u{202e}\u{1b}[1m"), "a??X: y??[1m");
+        assert_eq!(printable(&"a".repeat(60_000)).len(), MAX_TEXT);
     }
 }

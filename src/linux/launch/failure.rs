@@ -76,7 +76,7 @@ steps! {
     Fork: "cannot start a process", "fork",
         "the limit on processes may be reached: see ulimit -u";
     NewKeyring: "cannot join a new session keyring", "keyctl",
-        "the key quota of this user may be used up: see /proc/key-users";
+        "the key quota of this user may be used up: see /proc/key-users; in a container, allow keyctl in the seccomp profile";
     NewSession: "cannot leave the caller's session", "setsid";
     DropCapabilities: "cannot drop capabilities", "capset";
     NoNewPrivs: "cannot set no_new_privs", "prctl(PR_SET_NO_NEW_PRIVS)";
@@ -91,6 +91,8 @@ steps! {
     WatchSignals: "cannot watch for signals", "signalfd";
     Execute: "cannot execute", "execve";
     NotFound: "command not found", "execve";
+    NoInterpreter: "the program's interpreter was not found", "execve",
+        "its first line, or for a binary its loader, names a file that is not visible here";
 }
 
 impl Failure {
@@ -130,7 +132,7 @@ impl Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         let kind = match failure.step {
-            Step::NotFound => Kind::NotFound,
+            Step::NotFound | Step::NoInterpreter => Kind::NotFound,
             Step::Execute => Kind::NotExecutable,
             _ => Kind::Launch,
         };
@@ -139,10 +141,27 @@ impl From<Failure> for Error {
             goal = format!("{goal}: {}", String::from_utf8_lossy(&failure.subject));
         }
         let error = Error::new(kind, goal).call(failure.step.call(), failure.errno);
-        match failure.step.hint() {
+        let general = || remedy_for(failure.errno).filter(|_| kind == Kind::Launch);
+        match failure.step.hint().or_else(general) {
             Some(hint) => error.with_hint(hint),
             None => error,
         }
+    }
+}
+
+/// The remedy where the step has none of its own.
+fn remedy_for(errno: Errno) -> Option<&'static str> {
+    match errno {
+        Errno::ENOSYS | Errno::EPERM => Some(
+            "srt needs this system call: use Linux 5.19 or newer, and in a container allow it in the seccomp profile",
+        ),
+        Errno::EMFILE => Some("raise the limit on open files: ulimit -n 1024"),
+        Errno::ENFILE | Errno::ENOMEM | Errno::ENOSPC => {
+            Some("this machine is out of it: end other programs or raise the limit")
+        }
+        Errno::EAGAIN => Some("the limit on processes may be reached: see ulimit -u"),
+        Errno::EINVAL => Some("this kernel lacks a part srt needs: use Linux 5.19 or newer"),
+        _ => None,
     }
 }
 
