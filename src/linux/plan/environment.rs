@@ -26,8 +26,9 @@ const HTTP_PROXY: [&str; 10] = [
 const SOCKS_PROXY: [&str; 2] = ["FTP_PROXY", "ftp_proxy"];
 
 /// What must never be asked of a proxy: the sandbox's own loopback. Private ranges are not in
-/// it, since a listed intranet host is reached through the proxy alone.
-const LOOPBACK: &str = "localhost,127.0.0.1,::1";
+/// it, since a listed intranet host is reached through the proxy alone. Clients read `::1` in
+/// one of two spellings.
+const LOOPBACK: &str = "localhost,127.0.0.1,::1,[::1]";
 
 /// Builds the environment, `NAME=value` each; everything else passes byte for byte.
 pub(super) fn plan(host: &Host, tmpdir: &Path) -> Result<Vec<CString>> {
