@@ -93,3 +93,63 @@ fn variable(name: &OsStr, value: &OsStr) -> Result<CString> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    fn planned(env: &[(&str, &[u8])]) -> Vec<Vec<u8>> {
+        let pair = |(name, value): &(&str, &[u8])| {
+            (OsString::from(name), OsString::from_vec(value.to_vec()))
+        };
+        let host = Host {
+            cwd: "/".into(),
+            home: None,
+            env: env.iter().map(pair).collect(),
+            uid: 1000,
+            gid: 1000,
+        };
+        let env = plan(&host, Path::new("/tmp/private")).expect("no NUL byte");
+        env.into_iter().map(CString::into_bytes).collect()
+    }
+
+    #[test]
+    fn variables_of_the_caller_pass_byte_for_byte() {
+        let env = planned(&[("A", b"\xff\n="), ("EMPTY", b""), ("A", b"again")]);
+        assert_eq!(
+            env[..3],
+            [
+                b"A=\xff\n=".to_vec(),
+                b"EMPTY=".to_vec(),
+                b"A=again".to_vec()
+            ]
+        );
+    }
+
+    #[test]
+    fn tmpdir_and_proxies_are_ours_and_stand_once() {
+        let env = planned(&[("TMPDIR", b"/elsewhere"), ("HTTPS_PROXY", b"http://other")]);
+        for (name, value) in [
+            ("TMPDIR=", "/tmp/private"),
+            ("HTTPS_PROXY=", "http://127.0.0.1:3128"),
+            ("SANDBOX_RUNTIME=", "1"),
+        ] {
+            let found: Vec<_> = env
+                .iter()
+                .filter(|entry| entry.starts_with(name.as_bytes()))
+                .collect();
+            assert_eq!(found, [&[name, value].concat().into_bytes()]);
+        }
+    }
+
+    #[test]
+    fn entries_of_the_callers_no_proxy_follow_the_loopback() {
+        let env = planned(&[("no_proxy", b"intranet")]);
+        for name in ["NO_PROXY", "no_proxy"] {
+            let wanted = format!("{name}=localhost,127.0.0.1,::1,intranet").into_bytes();
+            assert!(env.contains(&wanted));
+        }
+    }
+}
