@@ -25,6 +25,8 @@ CALLS = {
     "pivot_root": (155, 41), "seccomp": (317, 277), "sendmsg": (46, 211), "umount2": (166, 39),
     "unshare": (272, 97), "setsid": (112, 157), "signalfd4": (289, 74), "bind": (49, 200),
     "chdir": (80, 49), "symlinkat": (266, 36), "mkdirat": (258, 34),
+    "kexec_load": (246, 104), "listen": (50, 201), "prctl": (157, 167), "socket": (41, 198),
+    "socketpair": (53, 199),
 }
 LOAD, JUMP_EQUAL, JUMP_SET, RETURN = 0x20, 0x15, 0x45, 0x06
 ALLOW, ERRNO = 0x7FFF0000, 0x00050000
