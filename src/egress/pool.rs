@@ -1,21 +1,21 @@
 //! Connections to servers, kept for the next request to the same host and port.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hyper::client::conn::http1::SendRequest;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::http::Body;
+use crate::policy::hostname::Target;
 
 /// The HTTP side of one connection to a server.
 pub(super) type Sender = SendRequest<Body>;
 
-/// Idle connections by canonical `host:port`. Holds no right: a request is judged before it
-/// looks here.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Pool(Arc<Mutex<HashMap<String, Vec<Idle>>>>);
+/// Idle connections by target. Holds no right: a request is judged before it looks here.
+#[derive(Debug, Default)]
+pub(super) struct Pool(Mutex<HashMap<Target, Vec<Idle>>>);
 
 #[derive(Debug)]
 struct Idle {
@@ -24,63 +24,58 @@ struct Idle {
 }
 
 impl Pool {
-    /// Takes a connection that looks alive, the one used last first.
-    pub(super) fn take(&self, target: &str) -> Option<Sender> {
+    /// Takes a connection that is alive and free, the one used last first.
+    pub(super) fn take(&self, target: &Target) -> Option<Sender> {
         let mut pool = self.lock();
         let idle = pool.get_mut(target)?;
-        let found = std::iter::from_fn(|| idle.pop()).find(Idle::is_usable);
-        if idle.is_empty() {
-            pool.remove(target);
-        }
-        found.map(|idle| idle.sender)
+        // One that was put back may still be receiving the rest of its last answer.
+        let free = idle
+            .iter()
+            .rposition(|idle| idle.sender.is_ready() && idle.is_fresh())?;
+        Some(idle.swap_remove(free).sender)
     }
 
-    /// Keeps a connection once the answer on it has been read to its end.
-    pub(super) fn keep(&self, target: String, mut sender: Sender) {
-        let pool = self.clone();
-        tokio::spawn(async move {
-            // An answer that is not read to its end closes the connection, which ends this.
-            if !matches!(timeout(LONGEST_ANSWER, sender.ready()).await, Ok(Ok(()))) {
-                return;
-            }
-            let since = Instant::now();
-            {
-                let mut pool = pool.lock();
-                let total: usize = pool.values().map(Vec::len).sum();
-                let idle = pool.entry(target.clone()).or_default();
-                if idle.len() >= MAX_EACH || total >= MAX_TOTAL {
-                    return;
-                }
-                idle.push(Idle { sender, since });
-            }
-            tokio::time::sleep(IDLE).await;
-            pool.expire(&target);
-        });
-    }
-
-    fn expire(&self, target: &str) {
+    /// Keeps a connection whose answer has begun.
+    pub(super) fn put(&self, target: &Target, sender: Sender) {
         let mut pool = self.lock();
-        if let Some(idle) = pool.get_mut(target) {
-            idle.retain(Idle::is_usable);
-            if idle.is_empty() {
-                pool.remove(target);
-            }
+        let total: usize = pool.values().map(Vec::len).sum();
+        if total >= MAX_TOTAL || sender.is_closed() {
+            return;
+        }
+        let since = Instant::now();
+        match pool.get_mut(target) {
+            Some(idle) if idle.len() >= MAX_EACH => {}
+            Some(idle) => idle.push(Idle { sender, since }),
+            None => drop(pool.insert(target.clone(), vec![Idle { sender, since }])),
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Idle>>> {
+    /// Closes connections nobody wanted, as long as the pool is polled.
+    pub(super) async fn expire(&self) {
+        loop {
+            tokio::time::sleep(IDLE / 2).await;
+            self.lock().retain(|_, idle| {
+                idle.retain(Idle::is_fresh);
+                !idle.is_empty()
+            });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Target, Vec<Idle>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Idle {
-    fn is_usable(&self) -> bool {
+    /// Tells whether this may still be used. An answer that takes longer than [`IDLE`] to read
+    /// goes on to its end, since its connection closes only behind it.
+    fn is_fresh(&self) -> bool {
         !self.sender.is_closed() && self.since.elapsed() < IDLE
     }
 }
 
-const MAX_EACH: usize = 8;
-const MAX_TOTAL: usize = 128;
+const MAX_EACH: usize = 64;
+const MAX_TOTAL: usize = 256;
+
 /// Shorter than servers usually wait, so that the closing side is ours.
 const IDLE: Duration = Duration::from_secs(15);
-const LONGEST_ANSWER: Duration = Duration::from_secs(3600);

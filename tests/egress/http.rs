@@ -112,7 +112,7 @@ fn connections_to_servers_are_kept_and_a_dead_one_is_replaced() {
 fn an_allowed_name_that_leads_to_a_denied_address_gets_403_without_the_address() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let allowed = [&target];
+    let allowed = [target.as_str()];
     assert_eq!(
         status(&Proxy::start(&allowed, &[]).exchange(&get(&target, "/"))),
         "200"

@@ -65,10 +65,10 @@ impl Client {
         permit: &Permit,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, Refusal> {
-        let key = permit.target().to_string();
-        let Some(mut sender) = self.proxy.pool.take(&key) else {
+        let target = permit.target();
+        let Some(mut sender) = self.proxy.pool.take(target) else {
             let (response, sender) = self.send_on_new(permit, request).await?;
-            self.proxy.pool.keep(key, sender);
+            self.proxy.pool.put(target, sender);
             return Ok(response);
         };
         self.proxy.record_allowed(Op::Request, permit);
@@ -76,7 +76,7 @@ impl Client {
         let sent = timeout(tunnel::IDLE, sender.try_send_request(request)).await;
         let again = match sent {
             Ok(Ok(response)) => {
-                self.proxy.pool.keep(key, sender);
+                self.proxy.pool.put(target, sender);
                 return Ok(response);
             }
             // The server closed it while the request was on its way.
@@ -84,11 +84,11 @@ impl Client {
             Err(_) => None,
         };
         let Some(request) = again else {
-            return Err(self.failed(permit.target(), Cause::Other, NO_ANSWER));
+            return Err(self.failed(target, Cause::Other, NO_ANSWER));
         };
         let stream = self.proxy.dial(Op::Request, permit).await?;
-        let (response, sender) = self.send_over(stream, permit.target(), request).await?;
-        self.proxy.pool.keep(key, sender);
+        let (response, sender) = self.send_over(stream, target, request).await?;
+        self.proxy.pool.put(target, sender);
         Ok(response)
     }
 
