@@ -78,8 +78,10 @@ pub fn serve(
         for listener in listeners.socks {
             tokio::spawn(accept::socks(accept::adopt(listener)?, Arc::clone(&proxy)));
         }
-        let expiring = Arc::clone(&proxy);
-        tokio::spawn(async move { expiring.pool.expire().await });
+        tokio::spawn({
+            let proxy = Arc::clone(&proxy);
+            async move { proxy.pool.expire().await }
+        });
         // Only its readiness is asked for, which any socket or pipe has.
         let stop = std::os::unix::net::UnixStream::from(stop);
         stop.set_nonblocking(true)?;

@@ -110,6 +110,33 @@ impl Filesystem {
         });
     }
 
+    /// Returns the paths that the two deny lists name.
+    pub fn denied(&self) -> Vec<RealPath> {
+        let rules = self.deny_read.list.iter().chain(&self.deny_write.list);
+        rules.map(|rule| rule.path.clone()).collect()
+    }
+
+    /// Denies a path under its other names too, by the same rule.
+    pub fn deny_aliases(&mut self, aliases: &[(&RealPath, RealPath)]) {
+        for (path, alias) in aliases {
+            for rules in [&mut self.deny_read, &mut self.deny_write] {
+                let of_path = rules.list.iter().find(|rule| rule.path == **path);
+                let Some(rule) = of_path.cloned() else {
+                    continue;
+                };
+                self.notes.push(format!(
+                    "{} `{}` is mounted at {alias} too: denied there as well",
+                    rule.origin.key, rule.entry
+                ));
+                rules.push(Rule {
+                    path: alias.clone(),
+                    ..rule
+                });
+            }
+        }
+        self.pin_ancestors();
+    }
+
     /// Returns every path where rights may change, parents before children, each once.
     pub fn boundaries(&self) -> Vec<&RealPath> {
         let ruled = self.rules().map(|rule| &rule.path);
@@ -147,9 +174,17 @@ impl Filesystem {
         .flat_map(|rules| &rules.list)
     }
 
-    /// Notes every directory between a writable root and a protected path below it. A mount
-    /// point cannot be renamed (EBUSY), but its parent could be, and the name would be free.
     fn pin_ancestors(&mut self) {
+        let names = self.pinned_names();
+        self.pins = names
+            .iter()
+            .filter_map(|path| RealPath::resolve(path).ok())
+            .collect();
+    }
+
+    /// Lists every directory between a writable root and a protected path below it. A mount
+    /// point cannot be renamed (EBUSY), but its parent could be, and the name would be free.
+    fn pinned_names(&self) -> Vec<PathBuf> {
         let protected = self
             .rules()
             .filter(|rule| self.access(rule.path.as_path()) != Access::Write);
@@ -160,10 +195,7 @@ impl Filesystem {
             .collect();
         writable.sort();
         writable.dedup();
-        self.pins = writable
-            .iter()
-            .filter_map(|path| RealPath::resolve(path).ok())
-            .collect();
+        writable
     }
 
     fn resolve_all(&mut self, entries: &[Entry], host: &Host, missing: Missing) -> Result<Rules> {
@@ -386,3 +418,6 @@ fn is_missing(error: &io::Error) -> bool {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
     )
 }
+
+#[cfg(test)]
+mod tests;

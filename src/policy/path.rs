@@ -52,6 +52,20 @@ impl RealPath {
         Ok(Self { path, id })
     }
 
+    /// Takes a path that need not exist, for tests of what is pure.
+    #[cfg(test)]
+    pub(crate) fn unchecked(path: &str) -> Self {
+        let id = FileId {
+            dev: 0,
+            ino: 0,
+            kind: FileKind::Directory,
+        };
+        Self {
+            path: path.into(),
+            id,
+        }
+    }
+
     /// Returns the resolved path.
     pub fn as_path(&self) -> &Path {
         &self.path
@@ -185,4 +199,35 @@ pub fn entry_error(entry: &Entry, what: &str) -> Error {
         Kind::Settings,
         format!("{place}{} `{}`: {what}", origin.key, entry.text),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_way_of_a_path_names_every_link_and_the_end() {
+        let dir = Path::new("/tmp").join(format!("srt-way-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("a/b")).expect("the name is ours");
+        let dir = RealPath::resolve(&dir).expect("just made").path;
+        symlink("../b-link", dir.join("a/up")).expect("the name is free");
+        symlink(dir.join("a/b"), dir.join("b-link")).expect("the name is free");
+        symlink("nowhere/x", dir.join("dangling")).expect("the name is free");
+        symlink("loop", dir.join("loop")).expect("the name is free");
+
+        let found = way(&dir.join("a/./up/../up/file"));
+        let links = ["a/up", "b-link", "a/up", "b-link"].map(|link| dir.join(link));
+        assert_eq!(
+            (found.links.as_slice(), found.end),
+            (links.as_slice(), dir.join("a/b/file"))
+        );
+
+        let nowhere = way(&dir.join("dangling"));
+        assert_eq!(nowhere.end, dir.join("nowhere/x"));
+        assert_eq!(way(&dir.join("loop")).links.len(), MAX_LINKS);
+        assert_eq!(way(Path::new("/../..")).end, Path::new("/"));
+        std::fs::remove_dir_all(&dir).expect("the name is ours");
+    }
 }

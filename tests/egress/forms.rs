@@ -118,7 +118,7 @@ fn request_targets_that_are_not_for_a_proxy_are_refused() {
 fn a_host_header_that_disagrees_with_the_url_gets_400() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let allowed = [&target, "evil.localhost"];
+    let allowed = [target.as_str(), "evil.localhost"];
     let proxy = Proxy::start(&allowed, &[]);
     let ask = |hosts: &str| {
         let plain = proxy.exchange(&format!("GET http://{target}/ HTTP/1.1\r\n{hosts}\r\n"));

@@ -44,6 +44,7 @@ fn stat_of_a_denied_file_tells_of_the_stand_in_only() {
     let scratch = Scratch::new("stat");
     let denied = scratch.file("secret", "0123456789");
     let script = format!("stat -c '%i %s %Y' {}", denied.display());
+    outside(&format!("touch -d @86400 {}", denied.display())).succeeds();
     let real = outside(&script).stdout;
 
     assert_eq!(Srt::new(&scratch).sh(&script).stdout, real);
@@ -226,7 +227,7 @@ fn a_removed_working_directory_is_refused() {
         .collect();
     let go = |end: &str| {
         let script = format!(
-            "mkdir gone && cd gone && {end} && exec {} \"$@\"",
+            "mkdir -p gone && cd gone && {end} && exec {} \"$@\"",
             env!("CARGO_BIN_EXE_srt")
         );
         let mut shell = Command::new("sh");

@@ -303,7 +303,7 @@ import fcntl, mmap, os, sqlite3, tarfile
 os.makedirs('a/b'); os.makedirs('c')
 open('a/f', 'w').write('x'); os.link('a/f', 'c/hard'); os.rename('a/f', 'c/f'); os.rename('a/b', 'c/b')
 fd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o644); os.write(fd, b'tmp')
-os.link(f'/proc/self/fd/{fd}', 'linked', follow_symlinks=True)
+os.link(f'/proc/self/fd/{fd}', 'linked', src_dir_fd=fd)
 m = open('m', 'w+b'); m.truncate(8192); mapped = mmap.mmap(m.fileno(), 8192); mapped[0:2] = b'mm'; mapped.flush(); os.fsync(m.fileno())
 fcntl.flock(m, fcntl.LOCK_EX); fcntl.lockf(m, fcntl.LOCK_EX)
 s = open('sparse', 'wb'); s.seek(1 << 30); s.write(b'e'); s.close()

@@ -42,6 +42,11 @@ impl Scratch {
         self.0.join(name)
     }
 
+    /// Returns its own path, which marks the processes of its runs.
+    pub fn marker(&self) -> &str {
+        self.0.to_str().expect("the name is ASCII")
+    }
+
     /// Makes a directory in it, with its parents.
     pub fn dir(&self, name: &str) -> PathBuf {
         let path = self.path(name);
@@ -338,4 +343,66 @@ pub fn canary() -> String {
         "canary-{}",
         bytes.map(|byte| format!("{byte:02x}")).concat()
     )
+}
+
+/// Returns a program of `tests/probe`.
+pub fn probe(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/probe")
+        .join(name)
+}
+
+/// Puts words before a command: `faultwrap.py EPERM mount --`.
+pub fn wrapped(words: &[impl AsRef<OsStr>], command: &Command) -> Command {
+    let mut wrapped = Command::new(&words[0]);
+    wrapped.args(&words[1..]);
+    wrapped.arg(command.get_program()).args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        wrapped.current_dir(directory);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped
+}
+
+/// Finds the living processes that have `marker` in their arguments or environment.
+///
+/// The path of a [`Scratch`] marks every process of its runs: it is in the launcher's
+/// arguments and in the command's HOME.
+pub fn processes_with(marker: &str) -> Vec<i32> {
+    let found = fs::read_dir("/proc").expect("/proc is mounted");
+    let pids = found
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let marked = |pid: &i32| {
+        ["cmdline", "environ"].iter().any(|file| {
+            let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            text.windows(marker.len())
+                .any(|window| window == marker.as_bytes())
+        })
+    };
+    pids.filter(marked).collect()
+}
+
+/// Expects that no process of the runs in `scratch` is alive.
+#[track_caller]
+pub fn nothing_runs_in(scratch: &Scratch) {
+    let alive = processes_with(scratch.marker());
+    assert!(alive.is_empty(), "still alive: {alive:?}");
+}
+
+/// Waits until `holds`, for at most ten seconds; tells whether it came.
+pub fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }

@@ -21,7 +21,7 @@ CALLS = {
     "accept4": (288, 242), "bind": (49, 200), "capset": (126, 91), "chdir": (80, 49),
     "clone": (56, 220), "clone3": (435, 435), "close_range": (436, 436), "connect": (42, 203),
     "fchdir": (81, 50), "fsconfig": (431, 431), "fsmount": (432, 432), "fsopen": (430, 430),
-    "getrandom": (318, 278), "ioctl": (16, 29), "keyctl": (250, 219),
+    "getrandom": (318, 278), "ioctl": (16, 29), "kexec_load": (246, 104), "keyctl": (250, 219),
     "landlock_add_rule": (445, 445), "landlock_create_ruleset": (444, 444),
     "landlock_restrict_self": (446, 446), "listen": (50, 201), "mkdirat": (258, 34),
     "mount": (165, 40), "mount_setattr": (442, 442), "move_mount": (429, 429),

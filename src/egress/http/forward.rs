@@ -8,6 +8,7 @@ use hyper::http::uri::{PathAndQuery, Uri};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::super::pool::Sender;
 use super::super::record::Op;
@@ -64,28 +65,30 @@ impl Client {
         permit: &Permit,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, Refusal> {
-        let key = permit.target().to_string();
-        let Some(mut sender) = self.proxy.pool.take(&key) else {
+        let target = permit.target();
+        let Some(mut sender) = self.proxy.pool.take(target) else {
             let (response, sender) = self.send_on_new(permit, request).await?;
-            self.proxy.pool.keep(key, sender);
+            self.proxy.pool.put(target, sender);
             return Ok(response);
         };
         self.proxy.record_allowed(Op::Request, permit);
         let spare = repeatable(&request);
-        let again = match sender.try_send_request(request).await {
-            Ok(response) => {
-                self.proxy.pool.keep(key, sender);
+        let sent = timeout(tunnel::IDLE, sender.try_send_request(request)).await;
+        let again = match sent {
+            Ok(Ok(response)) => {
+                self.proxy.pool.put(target, sender);
                 return Ok(response);
             }
             // The server closed it while the request was on its way.
-            Err(mut error) => error.take_message().or(spare),
+            Ok(Err(mut error)) => error.take_message().or(spare),
+            Err(_) => None,
         };
         let Some(request) = again else {
-            return Err(self.failed(permit.target(), Cause::Other, NO_ANSWER));
+            return Err(self.failed(target, Cause::Other, NO_ANSWER));
         };
         let stream = self.proxy.dial(Op::Request, permit).await?;
-        let (response, sender) = self.send_over(stream, permit.target(), request).await?;
-        self.proxy.pool.keep(key, sender);
+        let (response, sender) = self.send_over(stream, target, request).await?;
+        self.proxy.pool.put(target, sender);
         Ok(response)
     }
 
@@ -114,10 +117,10 @@ impl Client {
             .await
             .map_err(failed)?;
         tokio::spawn(connection.with_upgrades());
-        // Without a limit: a client that no longer wants the answer closes its connection,
-        // which ends this wait.
-        let answer = sender.send_request(request).await;
-        Ok((answer.map_err(failed)?, sender))
+        match timeout(tunnel::IDLE, sender.send_request(request)).await {
+            Ok(answer) => Ok((answer.map_err(failed)?, sender)),
+            Err(_) => Err(self.failed(target, Cause::TimedOut, "no answer within an hour")),
+        }
     }
 
     fn failed(&self, target: &Target, cause: Cause, what: &str) -> Refusal {

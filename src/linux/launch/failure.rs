@@ -141,27 +141,10 @@ impl From<Failure> for Error {
             goal = format!("{goal}: {}", String::from_utf8_lossy(&failure.subject));
         }
         let error = Error::new(kind, goal).call(failure.step.call(), failure.errno);
-        let general = || remedy_for(failure.errno).filter(|_| kind == Kind::Launch);
-        match failure.step.hint().or_else(general) {
+        match failure.step.hint() {
             Some(hint) => error.with_hint(hint),
             None => error,
         }
-    }
-}
-
-/// The remedy where the step has none of its own.
-fn remedy_for(errno: Errno) -> Option<&'static str> {
-    match errno {
-        Errno::ENOSYS | Errno::EPERM => Some(
-            "srt needs this system call: use Linux 5.19 or newer, and in a container allow it in the seccomp profile",
-        ),
-        Errno::EMFILE => Some("raise the limit on open files: ulimit -n 1024"),
-        Errno::ENFILE | Errno::ENOMEM | Errno::ENOSPC => {
-            Some("this machine is out of it: end other programs or raise the limit")
-        }
-        Errno::EAGAIN => Some("the limit on processes may be reached: see ulimit -u"),
-        Errno::EINVAL => Some("this kernel lacks a part srt needs: use Linux 5.19 or newer"),
-        _ => None,
     }
 }
 

@@ -145,7 +145,7 @@ impl<'a> View<'a> {
     pub fn may_be_writable(&self, place: &Path) -> bool {
         match place.strip_prefix("/dev") {
             Ok(below) => !below.as_os_str().is_empty(),
-            Err(_) if place.starts_with("/proc") || place.starts_with("/sys") => false,
+            Err(_) if place.starts_with("/proc") => false,
             Err(_) => nearest(&self.0, place) == Some(Access::Write),
         }
     }
@@ -174,5 +174,95 @@ fn word(access: Access) -> &'static str {
         Access::Hidden => "hide",
         Access::Read => "read-only",
         Access::Write => "writable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Builds the steps for entries at places of this machine that always exist.
+    fn steps(lists: [&[&str]; 4]) -> Vec<MountOp> {
+        plan(&Filesystem::of_lists(lists), Layers::Both)
+    }
+
+    fn shown(ops: &[MountOp]) -> String {
+        ops.iter().map(|op| format!("{op}\n")).collect()
+    }
+
+    #[test]
+    fn a_small_policy_is_these_steps() {
+        let ops = steps([
+            &["/w/hidden"],
+            &["/w/hidden/deep/shown"],
+            &["/w"],
+            &["/w/a/kept"],
+        ]);
+        let expected = "\
+read-only /
+writable /w
+writable /w/a
+hide /w/hidden
+read-only /w/a/kept
+writable /w/hidden/deep/shown
+mask files of /sys
+new /proc, read-only
+new /dev
+";
+        assert_eq!(shown(&ops), expected);
+    }
+
+    #[test]
+    fn a_stand_in_holds_places_for_what_is_shown_again() {
+        let hidden: &[&str] = &["/h", "/h/a/b", "/h/x/y"];
+        let ops = steps([hidden, &["/h/a", "/h/a/b/c", "/h/x/y/z"], &[], &[]]);
+        let stand_ins: Vec<_> = ops
+            .iter()
+            .filter_map(|op| match op {
+                MountOp::StandIn(path, places) => Some((path.to_string(), places.clone())),
+                _ => None,
+            })
+            .collect();
+        let place = |name: &str| (PathBuf::from(name), FileKind::Directory);
+        assert_eq!(
+            stand_ins,
+            [
+                ("/h".to_owned(), vec![place("a"), place("x/y/z")]),
+                ("/h/a/b".to_owned(), vec![place("c")]),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_view_allows_a_writable_mount_where_the_plan_grants_it() {
+        let ops = steps([&["/w/hidden"], &[], &["/w"], &["/w/kept"]]);
+        let view = View::of(&ops);
+        let writable = ["/w", "/w/x/y", "/dev/shm", "/dev/pts"];
+        let read_only = [
+            "/",
+            "/x",
+            "/w/hidden",
+            "/w/kept/x",
+            "/dev",
+            "/proc/sys",
+            "/ww",
+        ];
+        assert!(
+            writable
+                .iter()
+                .all(|place| view.may_be_writable(Path::new(place)))
+        );
+        assert!(
+            !read_only
+                .iter()
+                .any(|place| view.may_be_writable(Path::new(place)))
+        );
+    }
+
+    #[test]
+    fn landlock_alone_covers_nothing_but_the_private_trees() {
+        let policy = Filesystem::of_lists([&["/w"], &[], &[], &[]]);
+        let expected = "writable /\nmask files of /sys\nnew /proc, read-only\nnew /dev\n";
+        assert_eq!(shown(&plan(&policy, Layers::Landlock)), expected);
     }
 }
