@@ -340,7 +340,8 @@ fn a_stopped_srt_goes_on_when_continued() {
     let mut live = Live::start(command);
     assert_eq!(live.line(), "ready");
     kill(live.pid(), Signal::SIGSTOP).expect("it runs");
-    let input = live.input.as_mut().expect("not closed yet");
+    // Open to the end: `cat` must not end by the end of its input.
+    let mut input = live.input.take().expect("not closed yet");
     input.write_all(b"passed\n").expect("cat reads");
     assert_eq!(live.line(), "passed", "the command needs srt for nothing");
     kill(live.pid(), Signal::SIGTERM).expect("it is stopped");
