@@ -301,10 +301,11 @@ print('sockets', len(open('/proc/net/unix').readlines()) - 1)
     let parent = fs::read_dir(&tmp).expect("we made it").flatten().next();
     let parent = parent.expect("a killed run left its directory").path();
     assert!(fs::read_dir(&parent).is_ok_and(|found| found.count() > 0));
-    Srt::new(&scratch)
+    // As the same user: the directory's name holds the user id.
+    let next = Srt::new(&scratch)
         .env("TMPDIR", &tmp)
-        .run(&["true"])
-        .succeeds();
+        .into_command(&["true"]);
+    run(&mut wrapped(&["unshare", "-rn"], &next)).succeeds();
     assert_eq!(fs::read_dir(&tmp).expect("we made it").count(), 0);
 }
 
