@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Some("download") => download(&args[2], args.get(3).map(String::as_str)),
         Some("requests") => requests(&args[2], args.get(3).map(String::as_str)),
         Some("hold") => hold(&args[2]),
+        Some("relay") => serve_relay(&args[2]),
         _ => return compare(),
     }
     ExitCode::SUCCESS
@@ -36,14 +37,25 @@ fn main() -> ExitCode {
 
 fn compare() -> ExitCode {
     let origin = serve(origin);
-    let address = origin.clone();
-    let relay = serve(move |client| relay(&client, &address));
+    let mut relaying = this(&["relay", &origin])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it is this");
+    let mut relay = String::new();
+    let stdout = relaying.stdout.take().expect("piped");
+    BufReader::new(stdout)
+        .read_line(&mut relay)
+        .expect("it prints its address");
+    let relay = relay.trim();
     let sandbox = Sandbox::new(&origin);
 
     let (mut direct, mut bare, mut through, mut cpu) = (vec![], vec![], vec![], vec![]);
+    let mut bare_cpu = vec![];
     for _ in 0..ROUNDS {
         direct.push(seconds(&mut this(&["download", &origin])));
-        bare.push(seconds(&mut this(&["download", &relay])));
+        let before = ticks(relaying.id()).unwrap_or(0.0);
+        bare.push(seconds(&mut this(&["download", relay])));
+        bare_cpu.push(ticks(relaying.id()).unwrap_or(0.0) - before);
         let (taken, used) = sandbox.timed(&["download", PROXY, &origin]);
         through.push(taken);
         cpu.push(used);
@@ -74,6 +86,12 @@ fn compare() -> ExitCode {
             limit: Limit::AtMost(0.2),
         },
         Line {
+            what: "CPU of the bare relay for 1 GiB",
+            value: median(bare_cpu),
+            unit: " s",
+            limit: Limit::None,
+        },
+        Line {
             what: "small requests on 32 connections / direct, rate",
             value: median(plain) / median(proxied),
             unit: "",
@@ -87,6 +105,10 @@ fn compare() -> ExitCode {
         },
     ];
     sandbox.remove();
+    relaying
+        .kill()
+        .and_then(|()| relaying.wait())
+        .expect("it is our child");
     if publish("Proxies", &lines) {
         ExitCode::SUCCESS
     } else {
@@ -140,6 +162,18 @@ fn read_head(reader: &mut impl BufRead) -> Option<String> {
         line.clear();
     }
     first.split(' ').nth(1).map(str::to_owned)
+}
+
+/// Relays to `origin` from a free port, and prints its address.
+fn serve_relay(origin: &str) {
+    let origin = origin.to_owned();
+    let address = serve(move |client| relay(&client, &origin));
+    std::io::stdout()
+        .write_all(format!("{address}\n").as_bytes())
+        .expect("the bench reads");
+    loop {
+        thread::park();
+    }
 }
 
 /// The least a relay can do: two blocking threads that splice through a pipe of 256 KiB.
@@ -356,8 +390,12 @@ fn cpu_seconds(launcher: u32) -> Option<f64> {
             .unwrap_or_default();
         line.split_whitespace().count() == 2
     };
-    let proxies = children(launcher).into_iter().find(outside)?;
-    let stat = std::fs::read_to_string(format!("/proc/{proxies}/stat")).ok()?;
+    ticks(children(launcher).into_iter().find(outside)?)
+}
+
+/// Returns the seconds of CPU a process has used.
+fn ticks(pid: u32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<_> = stat.rsplit(')').next()?.split_whitespace().collect();
     // utime and stime, in ticks of 10 ms; see proc_pid_stat(5).
     let ticks: f64 = fields

@@ -82,7 +82,15 @@ impl Error {
 
     /// Returns what the reader can do about it, where there is something.
     pub fn hint(&self) -> Option<&str> {
-        self.0.hint.as_deref()
+        let source = self.0.source.as_ref();
+        match self.0.kind {
+            Kind::Launch | Kind::Unsupported => self.0.hint.as_deref().or_else(|| {
+                source
+                    .and_then(io::Error::raw_os_error)
+                    .and_then(general_remedy)
+            }),
+            _ => self.0.hint.as_deref(),
+        }
     }
 
     /// Returns the exit status of `srt`: 127 and 126 as a shell gives them, else 125.
@@ -123,6 +131,23 @@ fn errno_text(source: &io::Error) -> String {
             format!("{errno:?} ({})", errno.desc())
         }
         None => source.to_string(),
+    }
+}
+
+/// Gives the remedy where the step that failed has none of its own.
+fn general_remedy(code: i32) -> Option<&'static str> {
+    use nix::errno::Errno;
+    match Errno::from_raw(code) {
+        Errno::ENOSYS | Errno::EPERM => Some(
+            "srt needs this system call: use Linux 5.19 or newer, and in a container allow it in the seccomp profile",
+        ),
+        Errno::EMFILE => Some("raise the limit on open files: ulimit -n 1024"),
+        Errno::ENFILE | Errno::ENOMEM | Errno::ENOSPC => {
+            Some("this machine is out of it: end other programs or raise the limit")
+        }
+        Errno::EAGAIN => Some("the limit on processes may be reached: see ulimit -u"),
+        Errno::EINVAL => Some("this kernel lacks a part srt needs: use Linux 5.19 or newer"),
+        _ => None,
     }
 }
 

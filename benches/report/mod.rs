@@ -1,5 +1,7 @@
 //! Puts what a benchmark found into its section of `docs/performance.md`.
 
+#![allow(dead_code, reason = "each benchmark uses a part of it")]
+
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -14,6 +16,7 @@ pub(crate) struct Line {
 }
 
 /// What a value has to be.
+#[allow(dead_code, reason = "each benchmark uses a part")]
 #[derive(Clone, Copy)]
 pub(crate) enum Limit {
     AtMost(f64),

@@ -9,7 +9,6 @@ use crate::audit::Audit;
 use crate::audit::sink::Debug;
 use crate::backend::{Command, Outcome};
 use crate::error::{Error, Kind, Result};
-use crate::linux::launch::descriptors;
 use crate::policy::Host;
 use crate::sandbox;
 use crate::settings::Settings;
@@ -19,6 +18,9 @@ use crate::settings::Settings;
 /// # Errors
 /// The command did not run; see [`sandbox::run`].
 pub fn run(options: RunOptions) -> Result<Outcome> {
+    // Before anything is opened: a number that is free now would be taken by a file of ours,
+    // and that one passed.
+    sandbox::check_kept(&options.pass_fds)?;
     let host = Host::read()?;
     let debug = debug(&options, &host);
     let audit = match &options.events {
@@ -58,7 +60,9 @@ fn command(line: CommandLine, pass_fds: Vec<RawFd>, host: &Host) -> Command {
     }
     command.keep_fds = pass_fds;
     match host.var("MAKEFLAGS").and_then(job_server) {
-        Some(JobServer::Pipes(fds)) if descriptors::are_pipes(fds) => command.keep_fds.extend(fds),
+        Some(JobServer::Pipes(fds)) if fds.into_iter().all(Host::is_pipe) => {
+            command.keep_fds.extend(fds);
+        }
         Some(JobServer::Fifo(path)) => command.job_server = Some(path),
         _ => {}
     }

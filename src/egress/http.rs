@@ -62,8 +62,8 @@ pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_BUFFER)
         .half_close(true)
-        .auto_date_header(false)
         .preserve_header_case(true)
+        .auto_date_header(false)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
@@ -83,11 +83,7 @@ impl Client {
             Method::CONNECT => Op::Connect,
             _ => Op::Request,
         };
-        let asked = request
-            .uri()
-            .authority()
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let uri = request.uri().clone();
         let answer = match (self.verdicts.next(), op) {
             (Verdict::Refused(fault), _) => Err(fault.into()),
             (Verdict::Sound, Op::Connect) => self.connect(request).await,
@@ -95,7 +91,8 @@ impl Client {
         };
         answer.unwrap_or_else(|problem| {
             if let Problem::Unjudged { code, reason, .. } = &problem {
-                self.proxy.record_unjudged(op, *code, &asked, reason);
+                let asked = uri.authority().map_or("", |authority| authority.as_str());
+                self.proxy.record_unjudged(op, *code, asked, reason);
             }
             problem.into_response(op)
         })

@@ -10,11 +10,13 @@ mod filesystems;
 pub(crate) mod handoff;
 mod init;
 mod landlock;
+mod mount_table;
 pub(crate) mod namespaces;
 mod network;
 pub(crate) mod privileges;
 mod rootfs;
 pub mod run_directory;
+mod terminal;
 
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
@@ -29,8 +31,9 @@ use crate::error::{Error, Kind, Result};
 use crate::linux::plan::Plan;
 use crate::linux::{support, sys};
 use caller::Caller;
-use control::{Confined, Control, Message};
+use control::{Confined, Control, Message, Order};
 use run_directory::RunDirectory;
+use terminal::Terminal;
 
 /// A plan and the private directory it uses.
 #[derive(Debug)]
@@ -46,7 +49,7 @@ impl fmt::Display for Launch {
     }
 }
 
-/// A sandbox that stands. Dropping it ends it: init sees the line close.
+/// A sandbox that stands. Dropping it ends it.
 #[derive(Debug)]
 pub struct Sandbox {
     control: Control,
@@ -54,6 +57,7 @@ pub struct Sandbox {
     pidfd: OwnedFd,
     signals: SignalFd,
     run: RunDirectory,
+    terminal: Option<Terminal>,
     seccomp_filters: u32,
 }
 
@@ -84,6 +88,7 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         pidfd,
         signals,
         run,
+        terminal: Terminal::of_caller(),
         seccomp_filters: u32::try_from(plan.filters.len()).unwrap_or(u32::MAX),
     })
 }
@@ -104,7 +109,7 @@ fn cannot_clone(error: std::io::Error) -> Error {
         Some(libc::ENOSPC) => {
             "a limit on namespaces is reached: raise the sysctls user.max_user_namespaces, user.max_mnt_namespaces, user.max_pid_namespaces, user.max_net_namespaces"
         }
-        Some(libc::EPERM | libc::EACCES) => {
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
             "user namespaces are refused here: set kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, or, in a container, allow clone with namespace flags in its seccomp profile"
         }
         Some(libc::EINVAL) => {
@@ -155,21 +160,22 @@ impl Sandbox {
         .with_hint("it may have been killed for want of memory: see the kernel's log")
     }
 
-    /// Passes a signal on. One the terminal sent to the whole process group has reached the
-    /// command already.
+    /// Passes a signal on, by way of init, which knows whether the command got it already.
     fn forward(&self) {
-        let Ok(Some(info)) = self.signals.read_signal() else {
-            return;
-        };
-        // si_code of a signal the kernel made itself; see sigaction(2).
-        const SI_KERNEL: i32 = 0x80;
-        if info.ssi_code == SI_KERNEL {
-            return;
-        }
-        let number = info.ssi_signo.cast_signed();
-        if let Some(signal) = rustix::process::Signal::from_named_raw(number) {
+        if let Ok(Some(info)) = self.signals.read_signal()
+            && let Ok(number) = u8::try_from(info.ssi_signo)
+        {
             // An init that is gone is noticed by the line.
-            let _sent = rustix::process::pidfd_send_signal(&self.pidfd, signal);
+            drop(self.control.send_order(Order::Signal(number)));
+        }
+    }
+
+    /// Stops with the command, so that the shell takes its terminal back. Without a terminal
+    /// nobody would continue us, and a command could keep us from heeding SIGTERM.
+    fn stop(&self) {
+        if self.terminal.is_some() && nix::sys::signal::raise(Signal::SIGSTOP).is_ok() {
+            let continued = Order::Signal(Signal::SIGCONT as u8);
+            drop(self.control.send_order(continued));
         }
     }
 
@@ -214,6 +220,17 @@ fn ends_a_launch(number: u32) -> bool {
     )
 }
 
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        // Init may be building still: waiting for it means that no process of ours is left
+        // when `srt` ends. After a run it is gone already.
+        let killed = rustix::process::pidfd_send_signal(&self.pidfd, rustix::process::Signal::KILL);
+        if killed.is_ok() {
+            self.wait_for_end();
+        }
+    }
+}
+
 impl Held for Sandbox {
     fn hand_off(&self) -> Result<(&OwnedFd, u32)> {
         let socket = self.run.socket().ok_or_else(|| self.init_is_gone())?;
@@ -226,14 +243,16 @@ impl Held for Sandbox {
                 Message::Mounted => self.run.unlink_socket(),
                 Message::Ready(confined) => return Ok(self.report_of(confined)),
                 Message::Failed(failure) => return Err(failure.into()),
-                Message::Started | Message::Ended(_) => return Err(self.init_is_gone()),
+                Message::Started | Message::Stopped | Message::Ended(_) => {
+                    return Err(self.init_is_gone());
+                }
             }
         }
     }
 
     fn release(&mut self) -> Result<()> {
         self.control
-            .send_release()
+            .send_order(Order::Release)
             .map_err(|error| step_failed("send", error))?;
         match self.next_message()? {
             Message::Started => Ok(()),
@@ -253,22 +272,28 @@ impl Held for Sandbox {
             let [message, signal, event] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
             if event.contains(PollFlags::POLLIN) && watched.is_some() {
                 on_readable();
-            } else if event.contains(PollFlags::POLLHUP) {
-                // The proxies are gone; there is nothing more to read.
+            }
+            if event.contains(PollFlags::POLLHUP) {
+                // The proxies are gone, and what they sent has just been read: a closed line
+                // stays readable for ever.
                 watched = None;
             }
             if !signal.is_empty() {
                 self.forward();
             }
             if !message.is_empty() {
-                break match self.control.receive() {
-                    Ok(Some(Message::Ended(outcome))) => outcome,
+                match self.control.receive() {
+                    Ok(Some(Message::Stopped)) => self.stop(),
+                    Ok(Some(Message::Ended(outcome))) => break outcome,
                     // Killed from outside: the kernel killed the command with it.
-                    _ => Outcome::Signaled(9),
-                };
+                    _ => break Outcome::Signaled(9),
+                }
             }
         };
         self.wait_for_end();
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back();
+        }
         on_readable();
         Ok(outcome)
     }

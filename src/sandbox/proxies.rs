@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 use rustix::process::{DumpableBehavior, Signal, WaitId, WaitIdOptions};
@@ -115,6 +116,11 @@ fn serve(
 ) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     confine(&[socket.as_raw_fd(), line.as_raw_fd()])?;
+    // The signal only comes for deaths from now on; after an earlier one nobody would ever
+    // connect, and we would wait for ever.
+    if is_closed(line)? {
+        return Ok(());
+    }
     let handed_over = handoff::receive(socket, init)?;
     let mut listeners = Listeners::default();
     for (role, listener) in handed_over.listeners {
@@ -135,6 +141,11 @@ fn serve(
 /// Tells the launcher; one that is gone needs no telling.
 fn tell(line: &OwnedFd, bytes: &[u8]) {
     let _sent = rustix::net::send(line, bytes, SendFlags::NOSIGNAL);
+}
+
+fn is_closed(line: &OwnedFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(line.as_fd(), PollFlags::empty())];
+    Ok(poll(&mut fds, PollTimeout::ZERO)? != 0)
 }
 
 /// Leaves this process with its sockets, standard error and no right beyond the caller's.

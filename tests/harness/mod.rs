@@ -42,6 +42,11 @@ impl Scratch {
         self.0.join(name)
     }
 
+    /// Returns its own path, which marks the processes of its runs.
+    pub fn marker(&self) -> &str {
+        self.0.to_str().expect("the name is ASCII")
+    }
+
     /// Makes a directory in it, with its parents.
     pub fn dir(&self, name: &str) -> PathBuf {
         let path = self.path(name);
@@ -106,6 +111,18 @@ impl Srt {
         self
     }
 
+    /// Adds an entry whose pattern characters mean themselves.
+    #[must_use]
+    pub fn with_literal(mut self, key: &str, path: impl AsRef<Path>) -> Self {
+        let (section, list) = key.split_once('.').expect("a key is `section.list`");
+        let path = path.as_ref().to_str().expect("test paths are UTF-8");
+        let list = self.settings[section][list]
+            .as_array_mut()
+            .expect("the key is a list");
+        list.push(json!({ "path": path, "literal": true }));
+        self
+    }
+
     /// Grants writing below `path`.
     #[must_use]
     pub fn allow_write(self, path: impl AsRef<Path>) -> Self {
@@ -147,6 +164,13 @@ impl Srt {
     #[must_use]
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
+        self
+    }
+
+    /// Has `srt` append its events to `path`.
+    #[must_use]
+    pub fn events(mut self, path: impl AsRef<Path>) -> Self {
+        self.command.arg("--events").arg(path.as_ref());
         self
     }
 
@@ -217,7 +241,11 @@ impl Ran {
 
     /// Expects that `srt` refused to run the command, with `reason` in the message.
     #[track_caller]
-    pub fn refused(self, reason: &str) -> Self {
+    #[allow(
+        clippy::wrong_self_convention,
+        reason = "reads as the promise it is, and passes the run on"
+    )]
+    pub fn is_refused(self, reason: &str) -> Self {
         assert_eq!(
             self.status, 125,
             "stdout: {}\nstderr: {}",
@@ -244,6 +272,11 @@ pub fn run(command: &mut Command) -> Ran {
 
 /// Runs a command to its end, writing `input` to it, within [`TIME_LIMIT`].
 pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
+    run_within(command, input, TIME_LIMIT)
+}
+
+/// Runs a command to its end, writing `input` to it, within a limit of its own.
+pub fn run_within(command: &mut Command, input: &[u8], limit: Duration) -> Ran {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -254,14 +287,14 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
     let input = input.to_vec();
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let waiter = std::thread::spawn(move || child.wait_with_output());
-    let deadline = Instant::now() + TIME_LIMIT;
+    let deadline = Instant::now() + limit;
     while !waiter.is_finished() {
         if Instant::now() > deadline {
             // Our own child, not waited for yet, so the number is still its.
             let ended = Command::new("kill")
                 .args(["-KILL", &pid.to_string()])
                 .status();
-            panic!("no end after {TIME_LIMIT:?}: {command:?} (killed: {ended:?})");
+            panic!("no end after {limit:?}: {command:?} (killed: {ended:?})");
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -310,4 +343,66 @@ pub fn canary() -> String {
         "canary-{}",
         bytes.map(|byte| format!("{byte:02x}")).concat()
     )
+}
+
+/// Returns a program of `tests/probe`.
+pub fn probe(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/probe")
+        .join(name)
+}
+
+/// Puts words before a command: `faultwrap.py EPERM mount --`.
+pub fn wrapped(words: &[impl AsRef<OsStr>], command: &Command) -> Command {
+    let mut wrapped = Command::new(&words[0]);
+    wrapped.args(&words[1..]);
+    wrapped.arg(command.get_program()).args(command.get_args());
+    if let Some(directory) = command.get_current_dir() {
+        wrapped.current_dir(directory);
+    }
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => wrapped.env(name, value),
+            None => wrapped.env_remove(name),
+        };
+    }
+    wrapped
+}
+
+/// Finds the living processes that have `marker` in their arguments or environment.
+///
+/// The path of a [`Scratch`] marks every process of its runs: it is in the launcher's
+/// arguments and in the command's HOME.
+pub fn processes_with(marker: &str) -> Vec<i32> {
+    let found = fs::read_dir("/proc").expect("/proc is mounted");
+    let pids = found
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let marked = |pid: &i32| {
+        ["cmdline", "environ"].iter().any(|file| {
+            let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            text.windows(marker.len())
+                .any(|window| window == marker.as_bytes())
+        })
+    };
+    pids.filter(marked).collect()
+}
+
+/// Expects that no process of the runs in `scratch` is alive.
+#[track_caller]
+pub fn nothing_runs_in(scratch: &Scratch) {
+    let alive = processes_with(scratch.marker());
+    assert!(alive.is_empty(), "still alive: {alive:?}");
+}
+
+/// Waits until `holds`, for at most ten seconds; tells whether it came.
+pub fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }

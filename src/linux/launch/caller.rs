@@ -17,8 +17,9 @@ pub(crate) struct Caller {
     keep_fds: Vec<RawFd>,
 }
 
-/// Signals that are passed on to the command.
-const FORWARDED: [Signal; 7] = [
+/// Signals that are passed on to the command. Those that stop a process are among them, so
+/// that `srt` stops exactly when its command does.
+const FORWARDED: [Signal; 11] = [
     Signal::SIGTERM,
     Signal::SIGINT,
     Signal::SIGHUP,
@@ -26,6 +27,10 @@ const FORWARDED: [Signal; 7] = [
     Signal::SIGUSR1,
     Signal::SIGUSR2,
     Signal::SIGWINCH,
+    Signal::SIGCONT,
+    Signal::SIGTSTP,
+    Signal::SIGTTIN,
+    Signal::SIGTTOU,
 ];
 
 impl Caller {
@@ -42,9 +47,8 @@ impl Caller {
             }
         }
         let mut mask = SigSet::empty();
-        // There is no call that only reads the umask.
-        let umask_then = umask(Mode::empty());
-        umask(umask_then);
+        // Whatever the caller's umask, what we make is ours alone and open to us.
+        let umask_then = umask(Mode::S_IRWXG | Mode::S_IRWXO);
         let keep_fds = keep_fds.to_vec();
         let mut caller = Self {
             mask,

@@ -97,7 +97,9 @@ fn failed_to_execute(plan: &Plan, errno: Errno) -> Failure {
         .argv
         .first()
         .map(|word| word.to_string_lossy().into_owned());
+    let exists = |program: &CString| nix::sys::stat::stat(program.as_c_str()).is_ok();
     let step = match errno {
+        Errno::ENOENT if plan.programs.iter().any(exists) => Step::NoInterpreter,
         Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG | Errno::ELOOP => Step::NotFound,
         _ => Step::Execute,
     };

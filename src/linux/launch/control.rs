@@ -19,10 +19,21 @@ pub(crate) enum Message {
     Ready(Confined),
     /// The command was executed.
     Started,
+    /// A signal stopped the command; it can be continued.
+    Stopped,
     /// The command ended.
     Ended(Outcome),
     /// A step failed; the command does not run.
     Failed(Failure),
+}
+
+/// What the launcher tells init.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Execute the command.
+    Release,
+    /// Pass on a signal the launcher got.
+    Signal(u8),
 }
 
 /// What the confined process read back about itself.
@@ -36,7 +47,6 @@ pub(crate) struct Confined {
 #[derive(Debug)]
 pub(crate) struct Control(OwnedFd);
 
-const RELEASE: &[u8] = b"R";
 const MAX_MESSAGE: usize = 8192;
 
 impl Control {
@@ -52,8 +62,11 @@ impl Control {
         self.send_bytes(&message.encode())
     }
 
-    pub(crate) fn send_release(&self) -> io::Result<()> {
-        self.send_bytes(RELEASE)
+    pub(crate) fn send_order(&self, order: Order) -> io::Result<()> {
+        match order {
+            Order::Release => self.send_bytes(b"R"),
+            Order::Signal(number) => self.send_bytes(&[b'S', number]),
+        }
     }
 
     /// Waits for the next message of init; `None` once init is gone.
@@ -67,10 +80,15 @@ impl Control {
         }
     }
 
-    /// Tells whether the launcher said to go on; an end of file means it is gone.
-    pub(crate) fn receive_release(&self) -> io::Result<bool> {
+    /// Waits for the launcher's next order; `None` once it is gone.
+    pub(crate) fn receive_order(&self) -> io::Result<Option<Order>> {
         let mut buffer = [0; 8];
-        Ok(self.receive_bytes(&mut buffer)? == RELEASE)
+        match *self.receive_bytes(&mut buffer)? {
+            [] => Ok(None),
+            [b'R'] => Ok(Some(Order::Release)),
+            [b'S', number] => Ok(Some(Order::Signal(number))),
+            _ => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
@@ -106,6 +124,7 @@ impl Message {
                 vec![b'r', confined.landlock_abi, confined.seccomp_filters]
             }
             Self::Started => b"s".to_vec(),
+            Self::Stopped => b"t".to_vec(),
             Self::Ended(Outcome::Exited(status)) => vec![b'x', *status],
             Self::Ended(Outcome::Signaled(signal)) => vec![b'k', *signal],
             Self::Failed(failure) => {
@@ -125,6 +144,7 @@ impl Message {
                 seccomp_filters,
             })),
             (b's', []) => Some(Self::Started),
+            (b't', []) => Some(Self::Stopped),
             (b'x', &[status]) => Some(Self::Ended(Outcome::Exited(status))),
             (b'k', &[signal]) => Some(Self::Ended(Outcome::Signaled(signal))),
             (b'f', failure) => Failure::decode(failure).map(Self::Failed),

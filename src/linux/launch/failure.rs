@@ -76,7 +76,7 @@ steps! {
     Fork: "cannot start a process", "fork",
         "the limit on processes may be reached: see ulimit -u";
     NewKeyring: "cannot join a new session keyring", "keyctl",
-        "the key quota of this user may be used up: see /proc/key-users";
+        "the key quota of this user may be used up: see /proc/key-users; in a container, allow keyctl in the seccomp profile";
     NewSession: "cannot leave the caller's session", "setsid";
     DropCapabilities: "cannot drop capabilities", "capset";
     NoNewPrivs: "cannot set no_new_privs", "prctl(PR_SET_NO_NEW_PRIVS)";
@@ -91,6 +91,8 @@ steps! {
     WatchSignals: "cannot watch for signals", "signalfd";
     Execute: "cannot execute", "execve";
     NotFound: "command not found", "execve";
+    NoInterpreter: "the program's interpreter was not found", "execve",
+        "its first line, or for a binary its loader, names a file that is not visible here";
 }
 
 impl Failure {
@@ -130,7 +132,7 @@ impl Failure {
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         let kind = match failure.step {
-            Step::NotFound => Kind::NotFound,
+            Step::NotFound | Step::NoInterpreter => Kind::NotFound,
             Step::Execute => Kind::NotExecutable,
             _ => Kind::Launch,
         };

@@ -4,19 +4,19 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::{Mode, umask};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use rustix::process::DumpableBehavior;
+use rustix::process::{DumpableBehavior, WaitOptions, wait};
 
 use super::caller::Caller;
 use super::command;
-use super::control::{Confined, Control, Message};
+use super::control::{Confined, Control, Message, Order};
 use super::failure::{At, Failure, Step};
 use super::{handoff, landlock, namespaces, network, privileges, rootfs};
 use crate::backend::Outcome;
@@ -133,7 +133,7 @@ fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
             seccomp_filters,
         }),
     )?;
-    if !control.receive_release().at(Step::TieToLauncher)? {
+    if control.receive_order().at(Step::TieToLauncher)? != Some(Order::Release) {
         return Err(Failure::new(Step::TieToLauncher, Errno::EPIPE));
     }
     line.write_all(b"R").at(Step::Fork)?;
@@ -154,60 +154,103 @@ fn failure_of_command(begun: &[u8], mut line: UnixStream) -> Failure {
     Failure::decode(&bytes).unwrap_or_else(|| Failure::new(Step::Fork, Errno::ECHILD))
 }
 
-/// Reaps every orphan and forwards signals until the command ends or the launcher is gone.
+/// Reaps every orphan and passes signals on until the command ends or the launcher is gone.
 fn watch(command: Pid, control: &Control, signals: &SignalFd) -> Outcome {
+    let mut group = GroupSignals::default();
     loop {
         let mut fds = [
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(control.as_fd(), PollFlags::POLLIN),
         ];
         let _ready_or_interrupted = poll(&mut fds, PollTimeout::NONE);
+        while let Some(number) = read_now(signals) {
+            group.note(number);
+        }
         if fds[1].any() == Some(true) {
-            // The launcher sends nothing more: this is its end, and so ours. The kernel ends
-            // everything in the namespace with us.
-            sys::exit_now(0);
-        }
-        while let Ok(Some(info)) = read_now(signals) {
-            match Signal::try_from(info.ssi_signo.cast_signed()) {
-                Ok(Signal::SIGCHLD) | Err(_) => {}
-                // A command that has ended is noticed below.
-                Ok(signal) => {
-                    let _sent = kill(command, signal);
-                }
+            match control.receive_order() {
+                Ok(Some(Order::Signal(number))) => pass_on(number.into(), command, &mut group),
+                // The launcher sends nothing else: this is its end, and so ours. The kernel
+                // ends everything in the namespace with us.
+                _ => sys::exit_now(0),
             }
         }
-        if let Some(outcome) = reap(command) {
-            return outcome;
+        match reap(command) {
+            Some(Change::Ended(outcome)) => return outcome,
+            Some(Change::Stopped) => drop(control.send(&Message::Stopped)),
+            None => {}
         }
     }
 }
 
-/// Reads a signal that is pending, without waiting for one.
-fn read_now(signals: &SignalFd) -> nix::Result<Option<nix::sys::signalfd::siginfo>> {
+/// Signals this process itself got lately: they were sent to the whole process group, as the
+/// terminal does, for nobody addresses init.
+#[derive(Debug, Default)]
+struct GroupSignals(Vec<(i32, Instant)>);
+
+impl GroupSignals {
+    /// A signal older than this has nothing to do with what the launcher gets now.
+    const SAME_EVENT: Duration = Duration::from_secs(1);
+
+    fn note(&mut self, number: i32) {
+        self.0.retain(|(other, _)| *other != number);
+        if number != Signal::SIGCHLD as i32 {
+            self.0.push((number, Instant::now()));
+        }
+    }
+
+    fn take(&mut self, number: i32) -> bool {
+        let found = self.0.iter().position(|(other, _)| *other == number);
+        found.is_some_and(|index| self.0.remove(index).1.elapsed() < Self::SAME_EVENT)
+    }
+}
+
+/// Sends the command a signal the launcher got, unless the sender reached both at once.
+fn pass_on(number: i32, command: Pid, group: &mut GroupSignals) {
+    let sent_to_group = group.take(number);
+    let ours = nix::unistd::getpgid(None);
+    if sent_to_group && ours == nix::unistd::getpgid(Some(command)) {
+        return;
+    }
+    if let Ok(signal) = Signal::try_from(number) {
+        // A command that has ended is noticed when it is reaped.
+        let _sent = kill(command, signal);
+    }
+}
+
+/// Reads the number of a signal that is pending, without waiting for one.
+fn read_now(signals: &SignalFd) -> Option<i32> {
     let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-    if poll(&mut fds, PollTimeout::ZERO)? == 0 {
-        return Ok(None);
+    match poll(&mut fds, PollTimeout::ZERO) {
+        Ok(1..) => Some(signals.read_signal().ok()??.ssi_signo.cast_signed()),
+        _ => None,
     }
-    signals.read_signal()
 }
 
-/// Waits for whatever has ended; returns how the command did, if it was among them.
-fn reap(command: Pid) -> Option<Outcome> {
-    let mut ended = None;
+/// What became of the command.
+enum Change {
+    Ended(Outcome),
+    Stopped,
+}
+
+/// Waits for whatever has ended; returns what happened to the command, if anything did.
+fn reap(command: Pid) -> Option<Change> {
+    let mut change = None;
     loop {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, status)) if pid == command => {
-                ended = Some(Outcome::Exited(
-                    u8::try_from(status & 0xff).unwrap_or(u8::MAX),
-                ));
-            }
-            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == command => {
-                ended = Some(Outcome::Signaled(
-                    u8::try_from(signal as i32).unwrap_or(u8::MAX),
-                ));
-            }
-            Ok(WaitStatus::StillAlive) | Err(_) => return ended,
-            Ok(_) => {}
+        let (pid, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            Ok(Some(changed)) => changed,
+            Err(rustix::io::Errno::INTR) => continue,
+            Ok(None) | Err(_) => return change,
+        };
+        if pid.as_raw_pid() != command.as_raw() {
+            continue;
+        }
+        let byte = |number: i32| u8::try_from(number & 0xff).unwrap_or(u8::MAX);
+        if let Some(code) = status.exit_status() {
+            change = Some(Change::Ended(Outcome::Exited(byte(code))));
+        } else if let Some(signal) = status.terminating_signal() {
+            change = Some(Change::Ended(Outcome::Signaled(byte(signal))));
+        } else if status.stopped() && change.is_none() {
+            change = Some(Change::Stopped);
         }
     }
 }
