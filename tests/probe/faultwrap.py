@@ -5,7 +5,8 @@ usage: faultwrap.py ERRNO CALL[,CALL...] -- COMMAND...
 
 Installs a seccomp filter that answers ERRNO (EPERM, ENOSYS, ...) to each CALL, as an older
 kernel or a container would, then executes COMMAND. `clone` is refused only with namespace
-flags, so that the command can still fork. x86_64 and aarch64.
+flags, so that the command can still fork; `prctl:28` only with that first argument.
+x86_64 and aarch64.
 """
 
 import ctypes
@@ -41,6 +42,10 @@ def program(calls, number):
         if call == "clone":
             code += [(LOAD, 0, 0, 0), (JUMP_EQUAL, 0, 3, CALLS[call][column])]
             code += [(LOAD, 0, 0, 16), (JUMP_SET, 0, 1, NAMESPACES), (RETURN, 0, 0, ERRNO | number)]
+        elif ":" in call:
+            name, value = call.split(":")
+            code += [(LOAD, 0, 0, 0), (JUMP_EQUAL, 0, 3, CALLS[name][column])]
+            code += [(LOAD, 0, 0, 16), (JUMP_EQUAL, 0, 1, int(value)), (RETURN, 0, 0, ERRNO | number)]
         else:
             code += [(LOAD, 0, 0, 0), (JUMP_EQUAL, 0, 1, CALLS[call][column])]
             code += [(RETURN, 0, 0, ERRNO | number)]
@@ -55,7 +60,7 @@ def main(words):
     if len(words) < 4 or words[2] != "--":
         sys.exit(__doc__)
     calls = words[1].split(",")
-    unknown = [call for call in calls if call not in CALLS]
+    unknown = [call for call in calls if call.split(":")[0] not in CALLS]
     if unknown or not hasattr(errno, words[0]):
         sys.exit(f"faultwrap: unknown: {unknown or words[0]}")
     code = program(calls, getattr(errno, words[0]))
