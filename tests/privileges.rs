@@ -127,10 +127,8 @@ fn processes_outside_can_be_neither_seen_nor_signalled() {
         "tgkill",
         "pidfd_open",
         "ptrace-seize",
-        "process_vm_readv",
         "prlimit64",
         "setpriority",
-        "sched_setaffinity",
     ];
     let mut words: Vec<&OsStr> = vec![
         "python3".as_ref(),
@@ -158,6 +156,41 @@ fn processes_outside_can_be_neither_seen_nor_signalled() {
         "{} {still_there:?}",
         everything.stdout
     );
+}
+
+/// Reads memory of the process named, and sets where it may run.
+const READ_MEMORY: &str = "
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+pid = int(sys.argv[1])
+address = int(sys.argv[2], 16)
+buffer = ctypes.create_string_buffer(8)
+class Iov(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('len', ctypes.c_size_t)]
+ours, theirs = Iov(ctypes.addressof(buffer), 8), Iov(address, 8)
+print(libc.process_vm_readv(pid, ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0))
+try: os.sched_setaffinity(pid, os.sched_getaffinity(0)); print('set')
+except OSError: print('refused')
+print(os.path.exists(f'/proc/{pid}'))
+";
+
+#[test]
+fn memory_of_processes_outside_cannot_be_read() {
+    let scratch = Scratch::new("memory");
+    let mut victim = Command::new("sleep").arg("100").spawn();
+    let victim = victim.as_mut().expect("sleep is there");
+    let pid = victim.id().to_string();
+    let maps = || outside(&format!("head -1 /proc/{pid}/maps")).stdout;
+    assert!(harness::wait_until(|| maps().contains("sleep")));
+    let address = maps().split('-').next().unwrap_or_default().to_owned();
+    let words = ["python3", "-c", READ_MEMORY, &pid, &address];
+    let native = run(Command::new(words[0]).args(&words[1..]));
+    let ran = Srt::new(&scratch).run(&words);
+    drop(victim.kill());
+    drop(victim.wait());
+    if native.stdout != "8\nset\nTrue\n" {
+        return skip("a sibling's memory cannot be read here: see kernel.yama.ptrace_scope");
+    }
+    assert_eq!(ran.succeeds().stdout, "-1\nrefused\nFalse\n");
 }
 
 #[test]
