@@ -84,7 +84,7 @@ fn job_server(flags: &OsStr) -> Option<JobServer> {
         let rest = word.strip_prefix(b"--jobserver-auth=");
         rest.or_else(|| word.strip_prefix(b"--jobserver-fds="))
     });
-    let value = values.last()?;
+    let value = values.into_iter().next_back()?;
     if let Some(path) = value.strip_prefix(b"fifo:") {
         use std::os::unix::ffi::OsStringExt;
         return Some(JobServer::Fifo(OsString::from_vec(path.to_vec()).into()));
