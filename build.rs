@@ -6,13 +6,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use seccompiler::{BpfProgram, TargetArch, compile_from_json, sock_filter};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Calls younger than seccompiler's table, with the number all architectures share; see
 /// `scripts/syscall.tbl` of the kernel.
 const NEWER: [(&str, u32); 1] = [("open_tree_attr", 467)];
+
+/// First number that no call had when the profile was written: Linux 6.17 ends with
+/// file_setattr.
+const FIRST_UNKNOWN: u32 = 470;
 
 /// Calls that only x86 has; other architectures have the `*at` form alone.
 const X86_ONLY: [&str; 9] = [
@@ -41,8 +46,84 @@ const RET_K: u16 = 0x06;
 const RET_KILL_PROCESS: u32 = 0x8000_0000;
 const RET_ERRNO: u32 = 0x0005_0000;
 
+/// Answer to calls whose users have a fallback.
+const ENOSYS: u16 = 38;
+
 /// First number of the x32 calls, __X32_SYSCALL_BIT of asm/unistd.h.
 const X32_SYSCALL_BIT: u32 = 0x4000_0000;
+
+/// Number with which a tracer has a call skipped, as fault injection does; see "SECCOMP" in
+/// ptrace(2). Filters see it, the kernel runs nothing.
+const SKIPPED: u32 = u32::MAX;
+
+/// A profile file: seccompiler's format, cut down to what the profiles use. A map would let a
+/// second filter of one name take the place of the first.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Profile {
+    refuse: Filter,
+    absent: Filter,
+    setid: Filter,
+    setid_absent: Filter,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Filter {
+    default_action: DefaultAction,
+    filter_action: FilterAction,
+    #[serde(rename = "filter")]
+    rules: Vec<Rule>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum DefaultAction {
+    Allow,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FilterAction {
+    Errno(u16),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    syscall: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    args: Option<Vec<Condition>>,
+    #[serde(default)]
+    comment: String,
+}
+
+#[derive(Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+struct Condition {
+    index: u8,
+    #[serde(rename = "type")]
+    width: Width,
+    op: Operator,
+    val: u32,
+    #[serde(default)]
+    comment: String,
+}
+
+/// The kernel reads an int: with a 64-bit comparison, garbage in the upper half passes.
+#[derive(Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Width {
+    Dword,
+}
+
+#[derive(Serialize, Deserialize, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Operator {
+    Eq,
+    Ne,
+    MaskedEq(u32),
+}
 
 #[allow(
     clippy::disallowed_methods,
@@ -75,76 +156,47 @@ fn main() -> Result<()> {
 }
 
 fn compile(text: &str, arch: TargetArch, directory: &Path) -> Result<()> {
-    let mut profile: Value = serde_json::from_str(text)?;
-    let filters = profile
-        .as_object_mut()
-        .ok_or("a profile is a map of filters")?;
-    let mut newer = Vec::new();
-    for (name, filter) in filters.iter_mut() {
-        let errno = filter["filter_action"]["errno"]
-            .as_u64()
-            .ok_or(format!("{name}: no errno"))?;
-        let rules = filter["filter"]
-            .as_array_mut()
-            .ok_or(format!("{name}: no rules"))?;
-        check_ledger(name, rules)?;
+    let profile: Profile = serde_json::from_str(text)?;
+    for (name, mut filter) in [
+        ("refuse", profile.refuse),
+        ("absent", profile.absent),
+        ("setid", profile.setid),
+        ("setid-absent", profile.setid_absent),
+    ] {
+        check_ledger(name, &filter.rules)?;
         if arch != TargetArch::x86_64 {
-            rules.retain(|rule| !X86_ONLY.contains(&syscall(rule)));
+            filter
+                .rules
+                .retain(|rule| !X86_ONLY.contains(&rule.syscall.as_str()));
         }
-        newer.push((name.clone(), u32::try_from(errno)?, take_newer(rules)?));
-    }
-    let programs = compile_from_json(profile.to_string().as_bytes(), arch)?;
-    for (name, errno, numbers) in newer {
-        let program = guarded(&programs[&name], arch, RET_ERRNO | errno, &numbers)?;
+        let numbers = take_newer(&mut filter.rules)?;
+        let single = json!({ name: &filter }).to_string();
+        let programs = compile_from_json(single.as_bytes(), arch)?;
+        let program = guarded(&programs[name], arch, &filter.filter_action, &numbers)?;
         fs::write(directory.join(format!("{name}.bpf")), bytes(&program))?;
     }
     Ok(())
 }
 
 /// A profile is read by people: sorted, a reason for each rule, and no rule without effect.
-fn check_ledger(name: &str, rules: &[Value]) -> Result<()> {
+fn check_ledger(name: &str, rules: &[Rule]) -> Result<()> {
     let mut problems = String::new();
     for pair in rules.windows(2) {
         let [one, two] = pair else { continue };
-        if syscall(one) > syscall(two) {
-            writeln!(
-                problems,
-                "{name}: {} stands before {}",
-                syscall(one),
-                syscall(two)
-            )?;
+        let (first, second) = (&one.syscall, &two.syscall);
+        if first > second {
+            writeln!(problems, "{name}: {first} stands before {second}")?;
         }
-        let shadowed =
-            one.get("args").is_none() || two.get("args").is_none() || one["args"] == two["args"];
-        if syscall(one) == syscall(two) && shadowed {
-            writeln!(
-                problems,
-                "{name}: two rules for {} where one decides",
-                syscall(one)
-            )?;
+        let shadowed = one.args.is_none() || two.args.is_none() || one.args == two.args;
+        if first == second && shadowed {
+            writeln!(problems, "{name}: two rules for {first} where one decides")?;
         }
     }
-    for rule in rules
-        .iter()
-        .filter(|rule| rule["comment"].as_str().is_none_or(str::is_empty))
-    {
+    for rule in rules.iter().filter(|rule| rule.comment.is_empty()) {
+        let syscall = &rule.syscall;
         writeln!(
             problems,
-            "{name}: {} has no comment that gives the reason",
-            syscall(rule)
-        )?;
-    }
-    // The kernel reads an int: with a 64-bit comparison, garbage in the upper half passes.
-    let wide = |rule: &&Value| {
-        rule["args"]
-            .as_array()
-            .is_some_and(|args| args.iter().any(|arg| arg["type"] != "dword"))
-    };
-    for rule in rules.iter().filter(wide) {
-        writeln!(
-            problems,
-            "{name}: {} compares 64 bits of an int",
-            syscall(rule)
+            "{name}: {syscall} has no comment that gives the reason"
         )?;
     }
     if problems.is_empty() {
@@ -154,53 +206,54 @@ fn check_ledger(name: &str, rules: &[Value]) -> Result<()> {
     }
 }
 
-fn syscall(rule: &Value) -> &str {
-    rule["syscall"].as_str().unwrap_or_default()
-}
-
 /// Takes out the rules seccompiler does not know by name.
-fn take_newer(rules: &mut Vec<Value>) -> Result<Vec<u32>> {
-    let number = |rule: &Value| {
-        NEWER
-            .iter()
-            .find(|(name, _)| *name == syscall(rule))
-            .map(|(_, number)| *number)
-    };
-    let numbers = rules.iter().filter_map(number).collect();
-    if rules
-        .iter()
-        .any(|rule| number(rule).is_some() && rule.get("args").is_some())
-    {
-        return Err("a rule for a call by number takes no args".into());
+fn take_newer(rules: &mut Vec<Rule>) -> Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    for (name, number) in NEWER {
+        for rule in rules.extract_if(.., |rule| rule.syscall == name) {
+            if rule.args.is_some() {
+                return Err(format!("{name}: a rule for a call by number takes no args").into());
+            }
+            numbers.push(number);
+        }
     }
-    rules.retain(|rule| number(rule).is_none());
     Ok(numbers)
 }
 
-/// Adds what seccompiler leaves out: numbers above its table, and the x32 calls, which come
-/// with the architecture of x86_64.
+/// Adds what seccompiler leaves out: numbers above its table, those above every table, and the
+/// x32 calls, which come with the architecture of x86_64.
 fn guarded(
     program: &BpfProgram,
     arch: TargetArch,
-    refuse: u32,
+    FilterAction::Errno(errno): &FilterAction,
     numbers: &[u32],
 ) -> Result<BpfProgram> {
     let load = program.get(LOAD_NUMBER).ok_or("the program is too short")?;
     if load.code != LD_W_ABS || load.k != 0 {
         return Err("the program does not load the call's number where it did".into());
     }
-    let mut added = Vec::new();
+    let refuse = give(RET_ERRNO | u32::from(*errno));
+    let mut guards = Vec::new();
     if arch == TargetArch::x86_64 {
-        added.push(jump(JMP_JGE_K, X32_SYSCALL_BIT));
-        added.push(give(RET_KILL_PROCESS));
+        guards.extend([jump(JMP_JGE_K, X32_SYSCALL_BIT), give(RET_KILL_PROCESS)]);
+    }
+    if *errno == ENOSYS {
+        // What a call of a later kernel does is not known here, so that kernel lacks it.
+        guards.extend([jump(JMP_JGE_K, FIRST_UNKNOWN), refuse.clone()]);
     }
     for &number in numbers {
-        added.push(jump(JMP_JEQ_K, number));
-        added.push(give(refuse));
+        guards.extend([jump(JMP_JEQ_K, number), refuse.clone()]);
     }
+    let over = sock_filter {
+        code: JMP_JEQ_K,
+        jt: u8::try_from(guards.len())?,
+        jf: 0,
+        k: SKIPPED,
+    };
+    guards.insert(0, over);
     // No jump crosses this place: the check before it only skips its own return.
     let mut whole = program.clone();
-    whole.splice(LOAD_NUMBER + 1..LOAD_NUMBER + 1, added);
+    whole.splice(LOAD_NUMBER + 1..LOAD_NUMBER + 1, guards);
     if whole.len() > MAX_INSTRUCTIONS {
         return Err(format!(
             "{} instructions, the kernel takes {MAX_INSTRUCTIONS}",

@@ -1,6 +1,7 @@
 //! Confinement by the primitives of the Linux kernel.
 
 pub mod launch;
+mod mountinfo;
 pub mod plan;
 pub mod support;
 pub(crate) mod sys;
@@ -46,6 +47,7 @@ impl Backend for Linux {
                 .call(format!("realpath({})", host.cwd.display()), error)
                 .with_hint("change to a directory you can enter")
         })?;
+        cover_aliases(policy)?;
         let run = RunDirectory::create(host, &policy.filesystem)?;
         let tmpdir = match own_tmpdir(policy, host) {
             Some(path) => path,
@@ -73,6 +75,19 @@ impl Backend for Linux {
     fn spawn(self, launch: Launch) -> Result<Sandbox> {
         launch::spawn(launch, self.caller)
     }
+}
+
+/// Denies a path under every name that a bind mount gives it.
+fn cover_aliases(policy: &mut Policy) -> Result<()> {
+    let mounts = mountinfo::read().map_err(|error| {
+        Error::new(Kind::Unsupported, "cannot read the mount table")
+            .call(format!("read({})", mountinfo::TABLE), error)
+            .with_hint("mount /proc")
+    })?;
+    let denied = policy.filesystem.denied();
+    let aliases = mountinfo::aliases(&mounts, denied.iter());
+    policy.filesystem.deny_aliases(&aliases);
+    Ok(())
 }
 
 /// Returns the caller's TMPDIR where the command may write it.

@@ -12,6 +12,8 @@ use crate::policy::{Host, Policy};
 use crate::settings::Settings;
 use proxies::Proxies;
 
+pub use crate::linux::launch::descriptors::check_kept;
+
 /// Runs `command` under `settings` and returns how it ended.
 ///
 /// Settings that could not be read are taken too, so that the refusal is recorded like any.

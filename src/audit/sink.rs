@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use nix::sys::socket::MsgFlags;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -40,22 +42,20 @@ struct Writer {
     seq: u64,
 }
 
-/// An event with the envelope around it, in the order it is printed.
+/// What stands before an event on its line.
 #[derive(Serialize)]
-struct Envelope<'a, T> {
+struct Envelope<'a> {
     v: u32,
     time: &'a str,
     seq: u64,
     run: &'a str,
-    #[serde(flatten)]
-    event: T,
 }
 
 /// What our own processes send the launcher: it alone knows sequence and run.
 #[derive(Serialize, serde::Deserialize)]
 struct Record {
     time: String,
-    event: Box<serde_json::value::RawValue>,
+    event: Box<RawValue>,
 }
 
 impl Audit {
@@ -124,7 +124,11 @@ impl Audit {
     pub fn record(&self, event: &Event<'_>) {
         match &self.target {
             Target::None => {}
-            Target::File(writer) => write(writer, &now(), event),
+            Target::File(writer) => {
+                if let Ok(event) = serde_json::value::to_raw_value(event) {
+                    write(writer, &now(), &event);
+                }
+            }
             Target::Launcher(socket, dropped) => send(socket, dropped, event),
         }
     }
@@ -157,27 +161,32 @@ pub enum Debug {
     Off,
 }
 
-fn write(writer: &Mutex<Writer>, time: &str, event: impl Serialize) {
-    let mut writer = writer
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue) {
+    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
     let seq = writer.seq;
     let envelope = Envelope {
         v: 1,
         time,
         seq,
         run: &writer.run,
-        event,
     };
-    let Ok(mut line) = serde_json::to_vec(&envelope) else {
+    let Ok(envelope) = serde_json::to_string(&envelope) else {
         return;
     };
-    line.push(b'\n');
+    // Both are objects, and become one: the event as it was sent, the envelope before it.
+    let (Some(head), Some(tail)) = (envelope.strip_suffix('}'), event.get().strip_prefix('{'))
+    else {
+        return;
+    };
     // One write call a line, so that lines of several runs in one file never mix.
-    if let Err(error) = writer.file.write_all(&line)
+    let line = format!("{head},{tail}\n");
+    if let Err(error) = writer.file.write_all(line.as_bytes())
         && seq == 0
     {
-        drop(writeln!(io::stderr(), "srt: cannot write events: {error}"));
+        drop(writeln!(
+            io::stderr(),
+            "srt: warning: cannot write events: {error}"
+        ));
     }
     writer.seq += 1;
 }
@@ -189,8 +198,7 @@ fn send(socket: &OwnedFd, dropped: &AtomicU64, event: &Event<'_>) {
     let Ok(record) = serde_json::to_vec(&Record { time: now(), event }) else {
         return;
     };
-    let flags = nix::sys::socket::MsgFlags::MSG_DONTWAIT | nix::sys::socket::MsgFlags::MSG_NOSIGNAL;
-    use std::os::fd::AsRawFd;
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     if record.len() > MAX_RECORD
         || nix::sys::socket::send(socket.as_raw_fd(), &record, flags).is_err()
     {

@@ -9,7 +9,6 @@ use crate::audit::Audit;
 use crate::audit::sink::Debug;
 use crate::backend::{Command, Outcome};
 use crate::error::{Error, Kind, Result};
-use crate::linux::launch::descriptors;
 use crate::policy::Host;
 use crate::sandbox;
 use crate::settings::Settings;
@@ -21,7 +20,7 @@ use crate::settings::Settings;
 pub fn run(options: RunOptions) -> Result<Outcome> {
     // Before anything is opened: a number that is free now would be taken by a file of ours,
     // and that one passed.
-    descriptors::check_kept(&options.pass_fds)?;
+    sandbox::check_kept(&options.pass_fds)?;
     let host = Host::read()?;
     let debug = debug(&options, &host);
     let audit = match &options.events {
@@ -61,7 +60,9 @@ fn command(line: CommandLine, pass_fds: Vec<RawFd>, host: &Host) -> Command {
     }
     command.keep_fds = pass_fds;
     match host.var("MAKEFLAGS").and_then(job_server) {
-        Some(JobServer::Pipes(fds)) if descriptors::are_pipes(fds) => command.keep_fds.extend(fds),
+        Some(JobServer::Pipes(fds)) if fds.into_iter().all(Host::is_pipe) => {
+            command.keep_fds.extend(fds);
+        }
         Some(JobServer::Fifo(path)) => command.job_server = Some(path),
         _ => {}
     }
@@ -80,11 +81,11 @@ enum JobServer {
 fn job_server(flags: &OsStr) -> Option<JobServer> {
     // The last one counts: a nested make appends its own.
     let words = flags.as_encoded_bytes().split(|&byte| byte == b' ');
-    let values = words.filter_map(|word| {
+    let mut values = words.filter_map(|word| {
         let rest = word.strip_prefix(b"--jobserver-auth=");
         rest.or_else(|| word.strip_prefix(b"--jobserver-fds="))
     });
-    let value = values.into_iter().next_back()?;
+    let value = values.next_back()?;
     if let Some(path) = value.strip_prefix(b"fifo:") {
         use std::os::unix::ffi::OsStringExt;
         return Some(JobServer::Fifo(OsString::from_vec(path.to_vec()).into()));

@@ -10,6 +10,7 @@ mod filesystems;
 pub(crate) mod handoff;
 mod init;
 mod landlock;
+mod mount_table;
 pub(crate) mod namespaces;
 mod network;
 pub(crate) mod privileges;

@@ -1,6 +1,8 @@
 //! Which paths may be read and written: the precedence of the four lists in one function.
 
+use std::collections::HashSet;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::host::Host;
@@ -22,13 +24,20 @@ pub enum Access {
 /// Which paths may be read and written.
 #[derive(Debug, Clone, Default)]
 pub struct Filesystem {
-    deny_read: Vec<Rule>,
-    allow_read: Vec<Rule>,
-    allow_write: Vec<Rule>,
-    deny_write: Vec<Rule>,
+    deny_read: Rules,
+    allow_read: Rules,
+    allow_write: Rules,
+    deny_write: Rules,
     pins: Vec<RealPath>,
     notes: Vec<String>,
     warnings: Vec<String>,
+}
+
+/// One list, with its paths to look them up: thousands of entries still start fast.
+#[derive(Debug, Clone, Default)]
+struct Rules {
+    list: Vec<Rule>,
+    paths: HashSet<PathBuf>,
 }
 
 /// One path of one list.
@@ -45,6 +54,9 @@ pub struct Rule {
 /// Trees that every run replaces by its own: rules inside them have nothing to act on.
 const PRIVATE_TREES: [&str; 2] = ["/dev", "/proc"];
 
+/// Trees of the kernel, never writable whatever is granted.
+const KERNEL_TREES: [&str; 2] = ["/proc", "/sys"];
+
 /// Paths that are writable without being listed, where they exist (`srt-settings(5)`).
 const DEFAULT_WRITE: [&str; 3] = ["/tmp/claude", "~/.npm/_logs", "~/.claude/debug"];
 
@@ -59,9 +71,11 @@ impl Filesystem {
         policy.allow_read = policy.resolve_all(&settings.allow_read, host, Missing::Note)?;
         policy.allow_write = policy.resolve_all(&settings.allow_write, host, Missing::Warn)?;
         policy.add_default_write(host)?;
-        policy.deny_write = policy.resolve_all(&settings.deny_write, host, Missing::Refuse)?;
+        policy.deny_write = policy.resolve_all(&settings.deny_write, host, Missing::Judge)?;
+        policy.close_kernel_trees();
         policy.refuse_hidden_root(&settings.deny_read)?;
-        policy.refuse_replaceable_links(&settings.deny_write, host)?;
+        policy.refuse_unprotected_names(&settings.deny_write, host)?;
+        policy.warn_of_hard_links();
         policy.pin_ancestors();
         Ok(policy)
     }
@@ -72,13 +86,16 @@ impl Filesystem {
     /// equal depth; `allowWrite` grants reading too. Writing: `allowWrite`, unless
     /// `denyWrite` covers the path at any depth.
     pub fn access(&self, path: &Path) -> Access {
-        let denied = deepest(&self.deny_read, path);
-        let granted = deepest(&self.allow_read, path).max(deepest(&self.allow_write, path));
+        let denied = self.deny_read.deepest(path);
+        let granted = self
+            .allow_read
+            .deepest(path)
+            .max(self.allow_write.deepest(path));
         if denied > granted {
             return Access::Hidden;
         }
-        let writable = deepest(&self.allow_write, path).is_some();
-        if writable && deepest(&self.deny_write, path).is_none() {
+        let writable = self.allow_write.deepest(path).is_some();
+        if writable && self.deny_write.deepest(path).is_none() {
             return Access::Write;
         }
         Access::Read
@@ -93,6 +110,33 @@ impl Filesystem {
         });
     }
 
+    /// Returns the paths that the two deny lists name.
+    pub fn denied(&self) -> Vec<RealPath> {
+        let rules = self.deny_read.list.iter().chain(&self.deny_write.list);
+        rules.map(|rule| rule.path.clone()).collect()
+    }
+
+    /// Denies a path under its other names too, by the same rule.
+    pub fn deny_aliases(&mut self, aliases: &[(&RealPath, RealPath)]) {
+        for (path, alias) in aliases {
+            for rules in [&mut self.deny_read, &mut self.deny_write] {
+                let of_path = rules.list.iter().find(|rule| rule.path == **path);
+                let Some(rule) = of_path.cloned() else {
+                    continue;
+                };
+                self.notes.push(format!(
+                    "{} `{}` is mounted at {alias} too: denied there as well",
+                    rule.origin.key, rule.entry
+                ));
+                rules.push(Rule {
+                    path: alias.clone(),
+                    ..rule
+                });
+            }
+        }
+        self.pin_ancestors();
+    }
+
     /// Returns every path where rights may change, parents before children, each once.
     pub fn boundaries(&self) -> Vec<&RealPath> {
         let ruled = self.rules().map(|rule| &rule.path);
@@ -104,7 +148,9 @@ impl Filesystem {
 
     /// Tells whether `path` must not be renamed, since a protected path lies below it.
     pub fn is_pinned(&self, path: &RealPath) -> bool {
-        self.pins.contains(path)
+        self.pins
+            .binary_search_by(|pin| pin.as_path().cmp(path.as_path()))
+            .is_ok()
     }
 
     /// Returns what the user should read before the command starts.
@@ -125,12 +171,20 @@ impl Filesystem {
             &self.deny_write,
         ]
         .into_iter()
-        .flatten()
+        .flat_map(|rules| &rules.list)
     }
 
-    /// Notes every directory between a writable root and a protected path below it. A mount
-    /// point cannot be renamed (EBUSY), but its parent could be, and the name would be free.
     fn pin_ancestors(&mut self) {
+        let names = self.pinned_names();
+        self.pins = names
+            .iter()
+            .filter_map(|path| RealPath::resolve(path).ok())
+            .collect();
+    }
+
+    /// Lists every directory between a writable root and a protected path below it. A mount
+    /// point cannot be renamed (EBUSY), but its parent could be, and the name would be free.
+    fn pinned_names(&self) -> Vec<PathBuf> {
         let protected = self
             .rules()
             .filter(|rule| self.access(rule.path.as_path()) != Access::Write);
@@ -141,19 +195,11 @@ impl Filesystem {
             .collect();
         writable.sort();
         writable.dedup();
-        self.pins = writable
-            .iter()
-            .filter_map(|path| RealPath::resolve(path).ok())
-            .collect();
+        writable
     }
 
-    fn resolve_all(
-        &mut self,
-        entries: &[Entry],
-        host: &Host,
-        missing: Missing,
-    ) -> Result<Vec<Rule>> {
-        let mut rules = Vec::with_capacity(entries.len());
+    fn resolve_all(&mut self, entries: &[Entry], host: &Host, missing: Missing) -> Result<Rules> {
+        let mut rules = Rules::default();
         for entry in entries {
             let path = path::absolute(entry, host)?;
             match RealPath::resolve(&path) {
@@ -165,7 +211,7 @@ impl Filesystem {
                     )),
                     None => rules.push(rule(entry, path)),
                 },
-                Err(error) if is_missing(&error) => self.missing(entry, &path, missing)?,
+                Err(error) if is_missing(&error) => self.missing(entry, missing),
                 Err(error) => {
                     return Err(path::entry_error(entry, "cannot be resolved")
                         .call(format!("realpath({})", path.display()), error));
@@ -175,7 +221,7 @@ impl Filesystem {
         Ok(rules)
     }
 
-    fn missing(&mut self, entry: &Entry, path: &Path, missing: Missing) -> Result<()> {
+    fn missing(&mut self, entry: &Entry, missing: Missing) {
         let key = entry.origin.key;
         match missing {
             Missing::Note => self.notes.push(format!(
@@ -186,18 +232,8 @@ impl Filesystem {
                 "{key} `{}` does not exist and was not granted: create it first",
                 entry.text
             )),
-            // Without something to mount on, only a parent that is read-only keeps the name
-            // from being made.
-            Missing::Refuse if self.access(&existing_parent(path)) == Access::Write => {
-                return Err(path::entry_error(
-                    entry,
-                    "does not exist in a writable directory, where nothing keeps it from being made",
-                )
-                .with_hint("create the path first, or take the entry out"));
-            }
-            Missing::Refuse => {}
+            Missing::Judge => {}
         }
-        Ok(())
     }
 
     fn add_default_write(&mut self, host: &Host) -> Result<()> {
@@ -211,7 +247,11 @@ impl Filesystem {
                 literal: true,
                 origin,
             };
-            let Ok(path) = RealPath::resolve(&path::absolute(&entry, host)?) else {
+            let named = path::absolute(&entry, host)?;
+            if !is_own_directory(&named, host.uid) {
+                continue;
+            }
+            let Ok(path) = RealPath::resolve(&named) else {
                 continue;
             };
             // A default must not re-open what the settings hide.
@@ -226,7 +266,11 @@ impl Filesystem {
         if self.access(Path::new("/")) != Access::Hidden {
             return Ok(());
         }
-        let root = self.deny_read.iter().find(|rule| rule.path.depth() == 0);
+        let root = self
+            .deny_read
+            .list
+            .iter()
+            .find(|rule| rule.path.depth() == 0);
         let entry = entries
             .iter()
             .find(|entry| root.is_some_and(|root| root.entry == entry.text));
@@ -240,30 +284,68 @@ impl Filesystem {
         }
     }
 
-    /// A mount covers what a link leads to; the link itself could be replaced where its
-    /// directory is writable, and the name would then lead elsewhere.
-    fn refuse_replaceable_links(&self, entries: &[Entry], host: &Host) -> Result<()> {
+    /// Refuses what a mount cannot keep: a link that could be replaced, since a mount covers
+    /// only what it leads to, and a name that could be made, since there is nothing to cover.
+    fn refuse_unprotected_names(&self, entries: &[Entry], host: &Host) -> Result<()> {
         for entry in entries {
-            let written = path::absolute(entry, host)?;
-            for link in written.ancestors().filter(|path| path.is_symlink()) {
-                let Some(parent) = link.parent() else {
-                    continue;
-                };
-                let Ok(parent) = RealPath::resolve(parent) else {
-                    continue;
-                };
-                if self.access(parent.as_path()) == Access::Write {
-                    let what = format!(
-                        "{} is a link in a writable directory: it could be replaced",
-                        link.display()
-                    );
-                    return Err(path::entry_error(entry, &what).with_hint(
-                        "name the path it leads to, and deny writing to the directory of the link",
-                    ));
-                }
+            let way = path::way(&path::absolute(entry, host)?);
+            let replaceable = way.links.iter().find(|link| self.is_in_writable(link));
+            if let Some(link) = replaceable {
+                let what = format!(
+                    "{} is a link in a writable directory: it could be replaced",
+                    link.display()
+                );
+                return Err(path::entry_error(entry, &what).with_hint(
+                    "name the path it leads to, and deny writing to the directory of the link",
+                ));
+            }
+            if !way.end.exists() && self.is_in_writable(&way.end) {
+                return Err(path::entry_error(
+                    entry,
+                    "does not exist in a writable directory, where nothing keeps it from being made",
+                )
+                .with_hint("create the path first, or take the entry out"));
             }
         }
         Ok(())
+    }
+
+    /// Tells whether the command may change the directory that holds `path`, or the nearest
+    /// one that exists. `path` is free of links but for its last name.
+    fn is_in_writable(&self, path: &Path) -> bool {
+        let mut parents = path.ancestors().skip(1);
+        let parent = parents.find(|parent| parent.exists());
+        parent.is_some_and(|parent| self.access(parent) == Access::Write)
+    }
+
+    /// A mapped uid 0 passes the mode checks of the kernel's own files, so that no grant
+    /// reaches them.
+    fn close_kernel_trees(&mut self) {
+        for tree in KERNEL_TREES {
+            if let Ok(path) = RealPath::resolve(Path::new(tree)) {
+                self.deny_write.push(Rule {
+                    path,
+                    entry: tree.to_owned(),
+                    origin: built_in("filesystem.denyWrite"),
+                });
+            }
+        }
+    }
+
+    /// A rule covers a name; the other names of the same file stay as they are.
+    fn warn_of_hard_links(&mut self) {
+        let denied = self.deny_read.list.iter().chain(&self.deny_write.list);
+        let linked = denied.filter_map(|rule| {
+            let meta = std::fs::symlink_metadata(rule.path.as_path()).ok()?;
+            let names = meta.nlink();
+            (meta.is_file() && names > 1).then(|| {
+                format!(
+                    "{} `{}` has {names} names (hard links): only this one is covered",
+                    rule.origin.key, rule.entry
+                )
+            })
+        });
+        self.warnings.extend(linked.collect::<Vec<_>>());
     }
 }
 
@@ -272,15 +354,21 @@ impl Filesystem {
 enum Missing {
     Note,
     Warn,
-    Refuse,
+    /// Allowed where nobody can make it; see [`Filesystem::refuse_unprotected_names`].
+    Judge,
 }
 
-/// Returns the depth of the deepest rule covering `path`.
-fn deepest(rules: &[Rule], path: &Path) -> Option<usize> {
-    let covering = rules
-        .iter()
-        .filter(|rule| path.starts_with(rule.path.as_path()));
-    covering.map(|rule| rule.path.depth()).max()
+impl Rules {
+    fn push(&mut self, rule: Rule) {
+        self.paths.insert(rule.path.as_path().to_owned());
+        self.list.push(rule);
+    }
+
+    /// Returns the depth of the deepest rule covering `path`.
+    fn deepest(&self, path: &Path) -> Option<usize> {
+        let covering = path.ancestors().find(|at| self.paths.contains(*at));
+        covering.map(path::depth)
+    }
 }
 
 fn rule(entry: &Entry, path: RealPath) -> Rule {
@@ -298,6 +386,12 @@ fn built_in(key: &'static str) -> Origin {
         line: 0,
         column: 0,
     }
+}
+
+/// Anybody can make a name in /tmp that is known before, as a link to what its maker wants
+/// to have written.
+fn is_own_directory(path: &Path, uid: u32) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
 }
 
 fn in_private_tree(path: &Path) -> bool {
@@ -325,8 +419,5 @@ fn is_missing(error: &io::Error) -> bool {
     )
 }
 
-fn existing_parent(path: &Path) -> PathBuf {
-    let mut parents = path.ancestors().skip(1);
-    let found = parents.find_map(|parent| RealPath::resolve(parent).ok());
-    found.map_or_else(|| PathBuf::from("/"), |path| path.as_path().to_owned())
-}
+#[cfg(test)]
+mod tests;

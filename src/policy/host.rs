@@ -2,6 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
+use std::os::fd::RawFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Kind, Result};
@@ -78,6 +80,12 @@ impl Host {
             return is_file(&self.cwd.join(word));
         }
         std::env::split_paths(self.search_path()).any(|dir| is_file(&self.cwd.join(dir).join(word)))
+    }
+
+    /// Tells whether a descriptor of this process is a pipe, as those of a job server are.
+    pub fn is_pipe(fd: RawFd) -> bool {
+        let file = Path::new("/dev/fd").join(fd.to_string());
+        file.metadata().is_ok_and(|meta| meta.file_type().is_fifo())
     }
 
     /// Reads the addresses of this host's interfaces; a name that leads to one of them leads

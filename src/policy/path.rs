@@ -52,6 +52,20 @@ impl RealPath {
         Ok(Self { path, id })
     }
 
+    /// Takes a path that need not exist, for tests of what is pure.
+    #[cfg(test)]
+    pub(crate) fn unchecked(path: &str) -> Self {
+        let id = FileId {
+            dev: 0,
+            ino: 0,
+            kind: FileKind::Directory,
+        };
+        Self {
+            path: path.into(),
+            id,
+        }
+    }
+
     /// Returns the resolved path.
     pub fn as_path(&self) -> &Path {
         &self.path
@@ -87,6 +101,54 @@ impl FileId {
             kind,
         }
     }
+}
+
+/// The way a path takes: for protection the names on it matter as much as where it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// Every link on it, by the real path of its directory and its name.
+    pub links: Vec<PathBuf>,
+    /// Where it ends, free of links, whether or not something is there.
+    pub end: PathBuf,
+}
+
+/// As many links as the kernel follows before it answers ELOOP; see path_resolution(7).
+const MAX_LINKS: usize = 40;
+
+/// Follows an absolute path link by link, also where it leads to nothing.
+pub fn way(path: &Path) -> Way {
+    let mut links = Vec::new();
+    let mut end = PathBuf::from("/");
+    let mut ahead: Vec<PathBuf> = backwards(path);
+    while let Some(name) = ahead.pop() {
+        if name.as_os_str() == ".." {
+            end.pop();
+            continue;
+        }
+        let next = end.join(&name);
+        match std::fs::read_link(&next) {
+            Ok(target) if links.len() < MAX_LINKS => {
+                if target.is_absolute() {
+                    end = PathBuf::from("/");
+                }
+                ahead.extend(backwards(&target));
+                links.push(next);
+            }
+            _ => end = next,
+        }
+    }
+    Way { links, end }
+}
+
+fn backwards(path: &Path) -> Vec<PathBuf> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(PathBuf::from(name)),
+        Component::ParentDir => Some(PathBuf::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    let mut names: Vec<_> = names.collect();
+    names.reverse();
+    names
 }
 
 /// Counts the components below `/`; the deeper of two rules is the more specific one.
@@ -137,4 +199,35 @@ pub fn entry_error(entry: &Entry, what: &str) -> Error {
         Kind::Settings,
         format!("{place}{} `{}`: {what}", origin.key, entry.text),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn the_way_of_a_path_names_every_link_and_the_end() {
+        let dir = Path::new("/tmp").join(format!("srt-way-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("a/b")).expect("the name is ours");
+        let dir = RealPath::resolve(&dir).expect("just made").path;
+        symlink("../b-link", dir.join("a/up")).expect("the name is free");
+        symlink(dir.join("a/b"), dir.join("b-link")).expect("the name is free");
+        symlink("nowhere/x", dir.join("dangling")).expect("the name is free");
+        symlink("loop", dir.join("loop")).expect("the name is free");
+
+        let found = way(&dir.join("a/./up/../up/file"));
+        let links = ["a/up", "b-link", "a/up", "b-link"].map(|link| dir.join(link));
+        assert_eq!(
+            (found.links.as_slice(), found.end),
+            (links.as_slice(), dir.join("a/b/file"))
+        );
+
+        let nowhere = way(&dir.join("dangling"));
+        assert_eq!(nowhere.end, dir.join("nowhere/x"));
+        assert_eq!(way(&dir.join("loop")).links.len(), MAX_LINKS);
+        assert_eq!(way(Path::new("/../..")).end, Path::new("/"));
+        std::fs::remove_dir_all(&dir).expect("the name is ours");
+    }
 }

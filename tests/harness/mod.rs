@@ -111,6 +111,18 @@ impl Srt {
         self
     }
 
+    /// Adds an entry whose pattern characters mean themselves.
+    #[must_use]
+    pub fn with_literal(mut self, key: &str, path: impl AsRef<Path>) -> Self {
+        let (section, list) = key.split_once('.').expect("a key is `section.list`");
+        let path = path.as_ref().to_str().expect("test paths are UTF-8");
+        let list = self.settings[section][list]
+            .as_array_mut()
+            .expect("the key is a list");
+        list.push(json!({ "path": path, "literal": true }));
+        self
+    }
+
     /// Grants writing below `path`.
     #[must_use]
     pub fn allow_write(self, path: impl AsRef<Path>) -> Self {
@@ -155,13 +167,17 @@ impl Srt {
         self
     }
 
+    /// Has `srt` append its events to `path`.
+    #[must_use]
+    pub fn events(mut self, path: impl AsRef<Path>) -> Self {
+        self.command.arg("--events").arg(path.as_ref());
+        self
+    }
+
     /// Switches one file layer off, in builds with the feature `test-hooks`.
+    #[cfg(feature = "test-hooks")]
     #[must_use]
     pub fn layers(self, layers: &str) -> Self {
-        assert!(
-            cfg!(feature = "test-hooks"),
-            "only such a build reads the variable"
-        );
         self.env("SRT_TEST_LAYERS", layers)
     }
 
@@ -225,6 +241,10 @@ impl Ran {
 
     /// Expects that `srt` refused to run the command, with `reason` in the message.
     #[track_caller]
+    #[allow(
+        clippy::wrong_self_convention,
+        reason = "reads as the promise it is, and passes the run on"
+    )]
     pub fn is_refused(self, reason: &str) -> Self {
         assert_eq!(
             self.status, 125,
@@ -252,6 +272,11 @@ pub fn run(command: &mut Command) -> Ran {
 
 /// Runs a command to its end, writing `input` to it, within [`TIME_LIMIT`].
 pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
+    run_within(command, input, TIME_LIMIT)
+}
+
+/// Runs a command to its end, writing `input` to it, within a limit of its own.
+pub fn run_within(command: &mut Command, input: &[u8], limit: Duration) -> Ran {
     command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -262,14 +287,14 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> Ran {
     let input = input.to_vec();
     let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let waiter = std::thread::spawn(move || child.wait_with_output());
-    let deadline = Instant::now() + TIME_LIMIT;
+    let deadline = Instant::now() + limit;
     while !waiter.is_finished() {
         if Instant::now() > deadline {
             // Our own child, not waited for yet, so the number is still its.
             let ended = Command::new("kill")
                 .args(["-KILL", &pid.to_string()])
                 .status();
-            panic!("no end after {TIME_LIMIT:?}: {command:?} (killed: {ended:?})");
+            panic!("no end after {limit:?}: {command:?} (killed: {ended:?})");
         }
         std::thread::sleep(Duration::from_millis(2));
     }

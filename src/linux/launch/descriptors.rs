@@ -42,14 +42,6 @@ pub fn check_kept(fds: &[RawFd]) -> Result<()> {
     }
 }
 
-/// Tells whether both numbers are pipes, as those of a job server are.
-pub fn are_pipes(fds: [RawFd; 2]) -> bool {
-    fds.iter().all(|&fd| {
-        let kind = sys::inherited(fd).and_then(|fd| rustix::fs::fstat(fd).ok());
-        kind.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
-    })
-}
-
 fn refused(fd: BorrowedFd<'_>) -> Option<&'static str> {
     let stat = rustix::fs::fstat(fd).ok()?;
     match FileType::from_raw_mode(stat.st_mode) {

@@ -15,9 +15,9 @@ use rustix::mount::{
 
 use super::devices;
 use super::failure::{At, Failure, Step};
-use super::filesystems;
+use super::{filesystems, mount_table};
 use crate::linux::plan::Plan;
-use crate::linux::plan::mounts::{self, MountOp};
+use crate::linux::plan::mounts::MountOp;
 use crate::linux::sys::{self, MountAttr};
 use crate::policy::filesystem::Access;
 use crate::policy::path::{FileId, FileKind, RealPath};
@@ -80,7 +80,7 @@ pub(super) fn seal(plan: &Plan) -> Result<(), Failure> {
     let dev = open(CWD, Path::new("/dev")).at(Step::SetAttributes)?;
     sys::mount_setattr(dev.as_fd(), MountAttr::READ_ONLY)
         .at_path(Step::SetAttributes, Path::new("/dev"))?;
-    verify_read_only(plan)
+    mount_table::verify_read_only(&plan.mounts)
 }
 
 /// Enters the working directory, which must be the one the plan saw.
@@ -118,13 +118,7 @@ impl Tree {
                 attach(&filesystems::proc()?, &self.root, place)?;
                 self.mask(place, masked, stand_ins)
             }
-            MountOp::Sys { masked, .. } => {
-                let place = Path::new("/sys");
-                if let Some(bind) = bind {
-                    attach(&bind, &self.root, place)?;
-                }
-                self.mask(place, masked, stand_ins)
-            }
+            MountOp::Sys { masked } => self.mask(Path::new("/sys"), masked, stand_ins),
         }
     }
 
@@ -184,12 +178,6 @@ fn copy_for(host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
         MountOp::Bind(path, access) => {
             expect_id(host, below_root(path.as_path()), path.id(), path.as_path())?;
             copy(host, path.as_path(), attributes(*access)).map(Some)
-        }
-        MountOp::Sys {
-            around: Access::Write,
-            ..
-        } if open(host, Path::new("sys")).is_ok() => {
-            copy(host, Path::new("/sys"), MountAttr::READ_ONLY).map(Some)
         }
         _ => Ok(None),
     }
@@ -281,46 +269,4 @@ fn below_root(path: &Path) -> &Path {
         Ok(below) => below,
         Err(_) => path,
     }
-}
-
-/// Reads the mount table back: whatever the calls answered, a writable mount outside the
-/// granted paths ends the launch. For a mapped uid 0 a writable `/proc/sys` would be the host.
-fn verify_read_only(plan: &Plan) -> Result<(), Failure> {
-    let table = Path::new("/proc/self/mountinfo");
-    // The file has no size to be read by; most tables fit in one call.
-    let mut bytes = Vec::with_capacity(64 * 1024);
-    std::fs::File::open(table)
-        .and_then(|mut table| std::io::Read::read_to_end(&mut table, &mut bytes))
-        .at_path(Step::VerifyMounts, table)?;
-    for line in bytes
-        .split(|&byte| byte == b'\n')
-        .filter(|line| !line.is_empty())
-    {
-        // Mount points may be any bytes but the kernel escapes white space, so that a lossy
-        // reading splits right and only the text of the path changes.
-        let line = String::from_utf8_lossy(line);
-        let mount = procfs::process::MountInfo::from_line(&line)
-            .map_err(|_| Failure::new(Step::VerifyMounts, Errno::EIO).on(table))?;
-        let place = unescape(&mount.mount_point);
-        let read_only = mount.mount_options.contains_key("ro");
-        if !read_only && !mounts::may_be_writable(&plan.mounts, &place) {
-            return Err(Failure::new(Step::VerifyMounts, Errno::EROFS).on(&place));
-        }
-    }
-    Ok(())
-}
-
-/// Undoes the octal escapes of proc_pid_mountinfo(5).
-fn unescape(path: &Path) -> PathBuf {
-    let text = path.to_string_lossy();
-    let escapes = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
-    let plain = escapes
-        .iter()
-        .fold(text.into_owned(), |text, (from, to)| text.replace(from, to));
-    PathBuf::from(plain)
 }

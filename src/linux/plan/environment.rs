@@ -26,8 +26,9 @@ const HTTP_PROXY: [&str; 10] = [
 const SOCKS_PROXY: [&str; 2] = ["FTP_PROXY", "ftp_proxy"];
 
 /// What must never be asked of a proxy: the sandbox's own loopback. Private ranges are not in
-/// it, since a listed intranet host is reached through the proxy alone.
-const LOOPBACK: &str = "localhost,127.0.0.1,::1";
+/// it, since a listed intranet host is reached through the proxy alone. Clients read `::1` in
+/// one of two spellings.
+const LOOPBACK: &str = "localhost,127.0.0.1,::1,[::1]";
 
 /// Builds the environment, `NAME=value` each; everything else passes byte for byte.
 pub(super) fn plan(host: &Host, tmpdir: &Path) -> Result<Vec<CString>> {
@@ -91,4 +92,64 @@ fn variable(name: &OsStr, value: &OsStr) -> Result<CString> {
             format!("the variable {} holds a NUL byte", name.display()),
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::ffi::OsStringExt;
+
+    use super::*;
+
+    fn planned(env: &[(&str, &[u8])]) -> Vec<Vec<u8>> {
+        let pair = |(name, value): &(&str, &[u8])| {
+            (OsString::from(name), OsString::from_vec(value.to_vec()))
+        };
+        let host = Host {
+            cwd: "/".into(),
+            home: None,
+            env: env.iter().map(pair).collect(),
+            uid: 1000,
+            gid: 1000,
+        };
+        let env = plan(&host, Path::new("/tmp/private")).expect("no NUL byte");
+        env.into_iter().map(CString::into_bytes).collect()
+    }
+
+    #[test]
+    fn variables_of_the_caller_pass_byte_for_byte() {
+        let env = planned(&[("A", b"\xff\n="), ("EMPTY", b""), ("A", b"again")]);
+        assert_eq!(
+            env[..3],
+            [
+                b"A=\xff\n=".to_vec(),
+                b"EMPTY=".to_vec(),
+                b"A=again".to_vec()
+            ]
+        );
+    }
+
+    #[test]
+    fn tmpdir_and_proxies_are_ours_and_stand_once() {
+        let env = planned(&[("TMPDIR", b"/elsewhere"), ("HTTPS_PROXY", b"http://other")]);
+        for (name, value) in [
+            ("TMPDIR=", "/tmp/private"),
+            ("HTTPS_PROXY=", "http://127.0.0.1:3128"),
+            ("SANDBOX_RUNTIME=", "1"),
+        ] {
+            let found: Vec<_> = env
+                .iter()
+                .filter(|entry| entry.starts_with(name.as_bytes()))
+                .collect();
+            assert_eq!(found, [&[name, value].concat().into_bytes()]);
+        }
+    }
+
+    #[test]
+    fn entries_of_the_callers_no_proxy_follow_the_loopback() {
+        let env = planned(&[("no_proxy", b"intranet")]);
+        for name in ["NO_PROXY", "no_proxy"] {
+            let wanted = format!("{name}=localhost,127.0.0.1,::1,intranet").into_bytes();
+            assert!(env.contains(&wanted));
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! The file view as a list of mounts, parents before children.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -26,10 +27,8 @@ pub enum MountOp {
         /// Names below `/dev`.
         nodes: &'static [&'static str],
     },
-    /// The host's `/sys`, read-only whatever the settings grant, without the trees in `masked`.
+    /// The host's `/sys`, without the trees in `masked`.
     Sys {
-        /// What it would be by the mounts around it.
-        around: Access,
         /// Names below `/sys`.
         masked: &'static [&'static str],
     },
@@ -64,36 +63,40 @@ const DEV_NODES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"
 
 pub(super) fn plan(policy: &Filesystem, layers: Layers) -> Vec<MountOp> {
     if layers == Layers::Landlock {
-        let trees = private_trees(Access::Read);
-        return [MountOp::Root(Access::Write)]
-            .into_iter()
-            .chain(trees)
-            .collect();
+        let mut ops = vec![MountOp::Root(Access::Write)];
+        ops.extend(private_trees());
+        return ops;
     }
     let mut ops = vec![MountOp::Root(policy.access(Path::new("/")))];
+    let mut places = HashMap::from([(Path::new("/"), 0)]);
     let boundaries = policy.boundaries();
-    for path in &boundaries {
+    for path in boundaries {
         let access = policy.access(path.as_path());
-        if access == covering(&ops, path.as_path()) && !policy.is_pinned(path) {
+        let around = nearest(&places, path.as_path()).unwrap_or(0);
+        if Some(access) == ops[around].access() && !policy.is_pinned(path) {
             continue;
         }
-        ops.push(match access {
-            Access::Hidden => {
-                MountOp::StandIn((*path).clone(), reopened(path, &boundaries, policy))
-            }
-            Access::Read | Access::Write => MountOp::Bind((*path).clone(), access),
-        });
+        places.insert(path.as_path(), ops.len());
+        if access == Access::Hidden {
+            ops.push(MountOp::StandIn(path.clone(), Vec::new()));
+            continue;
+        }
+        // A stand-in is empty: what is shown again below it needs a place to be mounted at.
+        if let MountOp::StandIn(hidden, reopened) = &mut ops[around]
+            && let Ok(below) = path.as_path().strip_prefix(hidden.as_path())
+        {
+            reopened.push((below.to_owned(), path.id().kind));
+        }
+        ops.push(MountOp::Bind(path.clone(), access));
     }
-    let around = covering(&ops, Path::new("/sys"));
-    ops.extend(private_trees(around));
+    ops.extend(private_trees());
     ops
 }
 
 /// The trees the kernel fills come last: no bind of a parent may cover them again.
-fn private_trees(around: Access) -> [MountOp; 3] {
+fn private_trees() -> [MountOp; 3] {
     [
         MountOp::Sys {
-            around,
             masked: &SYS_MASKED,
         },
         MountOp::Proc {
@@ -103,50 +106,54 @@ fn private_trees(around: Access) -> [MountOp; 3] {
     ]
 }
 
-/// Tells whether the plan wants the mount at `place` to be writable.
-pub fn may_be_writable(ops: &[MountOp], place: &Path) -> bool {
-    match place.strip_prefix("/dev") {
-        Ok(below) => !below.as_os_str().is_empty(),
-        Err(_) if place.starts_with("/proc") || place.starts_with("/sys") => false,
-        Err(_) => covering(ops, place) == Access::Write,
+impl MountOp {
+    fn access(&self) -> Option<Access> {
+        match self {
+            Self::Root(access) | Self::Bind(_, access) => Some(*access),
+            Self::StandIn(..) => Some(Access::Hidden),
+            Self::Proc { .. } | Self::Dev { .. } | Self::Sys { .. } => None,
+        }
+    }
+
+    fn place(&self) -> &Path {
+        match self {
+            Self::Root(_) => Path::new("/"),
+            Self::Bind(path, _) | Self::StandIn(path, _) => path.as_path(),
+            Self::Proc { .. } => Path::new("/proc"),
+            Self::Dev { .. } => Path::new("/dev"),
+            Self::Sys { .. } => Path::new("/sys"),
+        }
     }
 }
 
-/// Returns what a path is by the mounts so far.
-fn covering(ops: &[MountOp], path: &Path) -> Access {
-    let covering = ops.iter().rev().find_map(|op| match op {
-        MountOp::Bind(at, access) if path.starts_with(at.as_path()) => Some(*access),
-        MountOp::StandIn(at, _) if path.starts_with(at.as_path()) => Some(Access::Hidden),
-        MountOp::Root(access) => Some(*access),
-        _ => None,
-    });
-    covering.unwrap_or(Access::Hidden)
+/// What every path is once a list of steps is carried out.
+#[derive(Debug)]
+pub struct View<'a>(HashMap<&'a Path, Access>);
+
+impl<'a> View<'a> {
+    /// Takes the steps together.
+    pub fn of(ops: &'a [MountOp]) -> Self {
+        let steps = ops.iter();
+        Self(
+            steps
+                .filter_map(|op| Some((op.place(), op.access()?)))
+                .collect(),
+        )
+    }
+
+    /// Tells whether the plan wants the mount at `place` to be writable.
+    pub fn may_be_writable(&self, place: &Path) -> bool {
+        match place.strip_prefix("/dev") {
+            Ok(below) => !below.as_os_str().is_empty(),
+            Err(_) if place.starts_with("/proc") => false,
+            Err(_) => nearest(&self.0, place) == Some(Access::Write),
+        }
+    }
 }
 
-/// Lists what a stand-in has to hold a mount point for: paths shown again whose nearest
-/// mount is this stand-in.
-fn reopened(
-    hidden: &RealPath,
-    boundaries: &[&RealPath],
-    policy: &Filesystem,
-) -> Vec<(PathBuf, FileKind)> {
-    let shown = boundaries.iter().filter(|path| {
-        path.as_path().starts_with(hidden.as_path())
-            && path.as_path() != hidden.as_path()
-            && policy.access(path.as_path()) != Access::Hidden
-    });
-    let nearest = shown.filter(|path| {
-        let between = path.as_path().ancestors().skip(1);
-        between
-            .take_while(|parent| *parent != hidden.as_path())
-            .all(|parent| policy.access(parent) == Access::Hidden)
-    });
-    nearest
-        .filter_map(|path| {
-            let below = path.as_path().strip_prefix(hidden.as_path()).ok()?;
-            Some((below.to_owned(), path.id().kind))
-        })
-        .collect()
+/// Returns what stands at `path` or at the nearest directory above it.
+fn nearest<T: Copy>(places: &HashMap<&Path, T>, path: &Path) -> Option<T> {
+    path.ancestors().find_map(|at| places.get(at).copied())
 }
 
 impl fmt::Display for MountOp {
@@ -157,7 +164,7 @@ impl fmt::Display for MountOp {
             Self::StandIn(path, _) => write!(f, "hide {path}"),
             Self::Proc { .. } => f.write_str("new /proc, read-only"),
             Self::Dev { .. } => f.write_str("new /dev"),
-            Self::Sys { .. } => f.write_str("read-only /sys"),
+            Self::Sys { .. } => f.write_str("mask files of /sys"),
         }
     }
 }
@@ -167,5 +174,95 @@ fn word(access: Access) -> &'static str {
         Access::Hidden => "hide",
         Access::Read => "read-only",
         Access::Write => "writable",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Builds the steps for entries at places of this machine that always exist.
+    fn steps(lists: [&[&str]; 4]) -> Vec<MountOp> {
+        plan(&Filesystem::of_lists(lists), Layers::Both)
+    }
+
+    fn shown(ops: &[MountOp]) -> String {
+        ops.iter().map(|op| format!("{op}\n")).collect()
+    }
+
+    #[test]
+    fn a_small_policy_is_these_steps() {
+        let ops = steps([
+            &["/w/hidden"],
+            &["/w/hidden/deep/shown"],
+            &["/w"],
+            &["/w/a/kept"],
+        ]);
+        let expected = "\
+read-only /
+writable /w
+writable /w/a
+hide /w/hidden
+read-only /w/a/kept
+writable /w/hidden/deep/shown
+mask files of /sys
+new /proc, read-only
+new /dev
+";
+        assert_eq!(shown(&ops), expected);
+    }
+
+    #[test]
+    fn a_stand_in_holds_places_for_what_is_shown_again() {
+        let hidden: &[&str] = &["/h", "/h/a/b", "/h/x/y"];
+        let ops = steps([hidden, &["/h/a", "/h/a/b/c", "/h/x/y/z"], &[], &[]]);
+        let stand_ins: Vec<_> = ops
+            .iter()
+            .filter_map(|op| match op {
+                MountOp::StandIn(path, places) => Some((path.to_string(), places.clone())),
+                _ => None,
+            })
+            .collect();
+        let place = |name: &str| (PathBuf::from(name), FileKind::Directory);
+        assert_eq!(
+            stand_ins,
+            [
+                ("/h".to_owned(), vec![place("a"), place("x/y/z")]),
+                ("/h/a/b".to_owned(), vec![place("c")]),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_view_allows_a_writable_mount_where_the_plan_grants_it() {
+        let ops = steps([&["/w/hidden"], &[], &["/w"], &["/w/kept"]]);
+        let view = View::of(&ops);
+        let writable = ["/w", "/w/x/y", "/dev/shm", "/dev/pts"];
+        let read_only = [
+            "/",
+            "/x",
+            "/w/hidden",
+            "/w/kept/x",
+            "/dev",
+            "/proc/sys",
+            "/ww",
+        ];
+        assert!(
+            writable
+                .iter()
+                .all(|place| view.may_be_writable(Path::new(place)))
+        );
+        assert!(
+            !read_only
+                .iter()
+                .any(|place| view.may_be_writable(Path::new(place)))
+        );
+    }
+
+    #[test]
+    fn landlock_alone_covers_nothing_but_the_private_trees() {
+        let policy = Filesystem::of_lists([&["/w"], &[], &[], &[]]);
+        let expected = "writable /\nmask files of /sys\nnew /proc, read-only\nnew /dev\n";
+        assert_eq!(shown(&plan(&policy, Layers::Landlock)), expected);
     }
 }

@@ -84,3 +84,42 @@ impl fmt::Display for Rule {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(policy: &Filesystem, command: &Command, layers: Layers) -> String {
+        let rules = plan(policy, command, layers);
+        rules.iter().map(|rule| format!("{rule}\n")).collect()
+    }
+
+    #[test]
+    fn a_small_policy_is_these_rules() {
+        let policy = Filesystem::of_lists([&["/w/hidden"], &[], &["/w"], &["/w/kept"]]);
+        let command = Command {
+            job_server: Some("/tmp/fifo".into()),
+            ..Command::default()
+        };
+        let expected = "\
+Read /
+Device /dev
+Write /dev/shm
+Write /w
+AsOpened descriptor 0
+AsOpened descriptor 1
+AsOpened descriptor 2
+Device /tmp/fifo
+";
+        assert_eq!(shown(&policy, &command, Layers::Both), expected);
+        assert_eq!(shown(&policy, &command, Layers::Landlock), expected);
+        assert_eq!(shown(&policy, &command, Layers::Mounts), "");
+    }
+
+    #[test]
+    fn a_grant_below_a_deny_is_no_grant() {
+        let policy = Filesystem::of_lists([&[], &[], &["/w/a"], &["/w"]]);
+        let rules = shown(&policy, &Command::default(), Layers::Both);
+        assert!(!rules.contains("/w"), "{rules}");
+    }
+}

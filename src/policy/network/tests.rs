@@ -21,9 +21,10 @@ fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {
 }
 
 fn try_network(allowed: &[&str], denied: &[&str]) -> Result<Network> {
-    let mut settings = settings::Network::default();
-    settings.allowed_domains = entries("network.allowedDomains", allowed);
-    settings.denied_domains = entries("network.deniedDomains", denied);
+    let settings = settings::Network {
+        allowed_domains: entries("network.allowedDomains", allowed),
+        denied_domains: entries("network.deniedDomains", denied),
+    };
     Network::from_settings(&settings, vec!["192.0.2.77".parse().unwrap()])
 }
 

@@ -1,0 +1,78 @@
+//! Takes connections from the listeners: bounded in number, and never ended by an error.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+
+use super::Proxy;
+
+/// One of the connections that may exist at a time; given back when dropped.
+pub(super) type Slot = OwnedSemaphorePermit;
+
+/// Makes a listener one of the event loop's.
+pub(super) fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
+    listener.set_nonblocking(true)?;
+    TcpListener::from_std(listener)
+}
+
+/// Serves HTTP on every connection that comes.
+pub(super) async fn http(listener: TcpListener, proxy: Arc<Proxy>) {
+    let accept = async || listener.accept().await.map(|(stream, _)| stream);
+    let serve = |stream: TcpStream, slot| {
+        tokio::spawn(super::http::serve(stream, Arc::clone(&proxy), slot));
+    };
+    let turn_away = |stream: TcpStream| {
+        // One attempt: a peer that does not even take this is not worth a wait.
+        let _sent = stream.try_write(super::http::BUSY);
+    };
+    run(&proxy.slots, accept, serve, turn_away).await;
+}
+
+/// Serves SOCKS5 on every connection that comes.
+#[cfg(feature = "socks")]
+pub(super) async fn socks(listener: TcpListener, proxy: Arc<Proxy>) {
+    let server = super::socks::server(listener);
+    let accept = async || server.accept().await.map(|(connection, _)| connection);
+    let serve = |connection, slot| {
+        tokio::spawn(super::socks::serve(connection, Arc::clone(&proxy), slot));
+    };
+    run(&proxy.slots, accept, serve, drop).await;
+}
+
+async fn run<C, A>(
+    slots: &Arc<Semaphore>,
+    accept: impl Fn() -> A,
+    serve: impl Fn(C, Slot),
+    turn_away: impl Fn(C),
+) where
+    A: Future<Output = io::Result<C>>,
+{
+    loop {
+        match accept().await {
+            Ok(connection) => match slot(slots).await {
+                Some(slot) => serve(connection, slot),
+                None => turn_away(connection),
+            },
+            // The peer is gone already; the next one is not.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            // No descriptor or memory to be had (EMFILE, ENFILE, ENOBUFS): the connection stays
+            // in the backlog and accept would fail again at once, so wait for others to end.
+            Err(_) => sleep(BACK_OFF).await,
+        }
+    }
+}
+
+async fn slot(slots: &Arc<Semaphore>) -> Option<Slot> {
+    let slot = Arc::clone(slots).acquire_owned();
+    timeout(PATIENCE, slot).await.ok()?.ok()
+}
+
+const BACK_OFF: Duration = Duration::from_millis(50);
+
+/// How long a connection over the limit may wait for another to end.
+const PATIENCE: Duration = Duration::from_millis(100);

@@ -1,0 +1,76 @@
+//! Connects to a permitted target. Nothing else in the program makes a connection outwards.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::names;
+use super::refusal::{Cause, Failure, Refusal};
+use crate::policy::network::{Denial, Permit};
+
+/// Resolves the target once and connects to the first address that passes and answers.
+///
+/// The address dialled is the one that was judged: asking the resolver again could give
+/// another (DNS rebinding).
+pub(super) async fn dial(permit: &Permit) -> Result<TcpStream, Refusal> {
+    let target = permit.target();
+    let late = |_| Failure::new(target, Cause::TimedOut, "no answer within 30 seconds");
+    let attempt = async {
+        let resolved = names::resolve(target).await;
+        let addresses = resolved
+            .map_err(|error| Refusal::Failed(Failure::name(target, &error)))?
+            .into_iter()
+            .map(|address| permit.admit(address))
+            .collect();
+        connect(permit, addresses).await
+    };
+    timeout(TOTAL, attempt)
+        .await
+        .map_err(late)
+        .map_err(Refusal::Failed)?
+}
+
+async fn connect(
+    permit: &Permit,
+    addresses: Vec<Result<SocketAddr, Denial>>,
+) -> Result<TcpStream, Refusal> {
+    let target = permit.target();
+    let (mut denied, mut failed) = (None, None);
+    for address in addresses {
+        let address = match address {
+            Ok(address) => address,
+            Err(denial) => {
+                denied.get_or_insert(denial);
+                continue;
+            }
+        };
+        match timeout(EACH, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => {
+                // Requests are small and wait for their answer; a socket that refuses the
+                // option still works.
+                let _set = stream.set_nodelay(true);
+                return Ok(stream);
+            }
+            Ok(Err(error)) => failed = Some(Failure::connect(target, &error)),
+            Err(_) => {
+                failed = Some(Failure::new(
+                    target,
+                    Cause::TimedOut,
+                    "connection timed out",
+                ));
+            }
+        }
+    }
+    Err(match (failed, denied) {
+        (Some(failure), _) => Refusal::Failed(failure),
+        (None, Some(denial)) => Refusal::Denied(denial),
+        (None, None) => {
+            Refusal::Failed(Failure::new(target, Cause::Name, "the name has no address"))
+        }
+    })
+}
+
+const TOTAL: Duration = Duration::from_secs(30);
+const EACH: Duration = Duration::from_secs(10);

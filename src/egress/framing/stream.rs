@@ -1,0 +1,164 @@
+//! The client's connection as hyper reads it, with every byte followed on the way.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use super::super::close::linger;
+use super::{Fault, Follower, Found, Verdict};
+
+/// A connection whose requests are followed while they are read.
+#[derive(Debug)]
+pub(in crate::egress) struct Framed {
+    /// Gone once [`Framed::into_inner`] has taken it, which ends this.
+    stream: Option<TcpStream>,
+    follower: Follower,
+    verdicts: Verdicts,
+    broken: bool,
+}
+
+/// The judgements on the heads read so far, one for each, in order.
+#[derive(Debug, Clone, Default)]
+pub(in crate::egress) struct Verdicts(Arc<Mutex<Queue>>);
+
+#[derive(Debug, Default)]
+struct Queue {
+    heads: VecDeque<Verdict>,
+    body_is_broken: bool,
+}
+
+impl Verdicts {
+    /// Takes the judgement on the next head. Where there is none, hyper has seen a request
+    /// where none was found here, which is smuggling at work.
+    pub(in crate::egress) fn next(&self) -> Verdict {
+        let missing = Fault::Malformed("a request follows one that was refused");
+        self.lock()
+            .heads
+            .pop_front()
+            .unwrap_or(Verdict::Refused(missing))
+    }
+
+    /// Tells whether the body being read broke its own framing.
+    pub(in crate::egress) fn body_is_broken(&self) -> bool {
+        self.lock().body_is_broken
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Framed {
+    pub(in crate::egress) fn new(stream: TcpStream) -> (Self, Verdicts) {
+        let verdicts = Verdicts::default();
+        let framed = Self {
+            stream: Some(stream),
+            follower: Follower::new(),
+            verdicts: verdicts.clone(),
+            broken: false,
+        };
+        (framed, verdicts)
+    }
+
+    /// Returns the connection itself, once nothing on it is a request any more.
+    pub(in crate::egress) fn into_inner(mut self) -> TcpStream {
+        self.stream.take().expect(PRESENT)
+    }
+
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
+        Pin::new(self.get_mut().stream.as_mut().expect(PRESENT))
+    }
+
+    /// Follows what was just read and returns how much of it hyper may see.
+    fn follow(&mut self, bytes: &[u8]) -> usize {
+        let mut sound = bytes.len();
+        let mut queue = self.verdicts.lock();
+        self.follower.follow(bytes, |found| match found {
+            Found::Head(verdict) => queue.heads.push_back(verdict),
+            Found::BrokenBody(at) => {
+                queue.body_is_broken = true;
+                self.broken = true;
+                sound = at;
+            }
+        });
+        sound
+    }
+}
+
+impl Drop for Framed {
+    fn drop(&mut self) {
+        // hyper drops the connection right behind its last answer.
+        if let Some(stream) = self.stream.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(linger(stream));
+        }
+    }
+}
+
+impl AsyncRead for Framed {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.broken {
+            return Poll::Ready(Err(broken_body()));
+        }
+        let before = buf.filled().len();
+        let result = Pin::new(this.stream.as_mut().expect(PRESENT)).poll_read(cx, buf);
+        if matches!(result, Poll::Ready(Ok(()))) && buf.filled().len() > before {
+            let sound = this.follow(&buf.filled()[before..]);
+            buf.set_filled(before + sound);
+            if sound == 0 {
+                return Poll::Ready(Err(broken_body()));
+            }
+        }
+        result
+    }
+}
+
+impl AsyncWrite for Framed {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.as_ref().expect(PRESENT).is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(cx)
+    }
+}
+
+const PRESENT: &str = "only `into_inner` takes the stream, and it consumes this";
+
+fn broken_body() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the body breaks its own framing",
+    )
+}

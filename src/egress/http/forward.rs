@@ -1,0 +1,194 @@
+//! Plain requests: passed on over a kept or new connection, bodies streamed both ways.
+
+use http_body_util::{Either, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{HOST, HeaderValue};
+use hyper::http::uri::{PathAndQuery, Uri};
+use hyper::{Request, Response, StatusCode, Version};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::super::pool::Sender;
+use super::super::record::Op;
+use super::super::refusal::{Cause, Failure, Refusal};
+use super::super::tunnel;
+use super::answer::Problem;
+use super::request::plain_target;
+use super::{Body, Client, Framed, MAX_HEADERS, headers, reclaim};
+use crate::policy::hostname::Target;
+use crate::policy::network::Permit;
+
+impl Client {
+    pub(super) async fn forward(
+        &self,
+        mut request: Request<Incoming>,
+    ) -> Result<Response<Body>, Problem> {
+        let target = plain_target(&request)?;
+        let permit = self.proxy.judge(Op::Request, &target)?;
+        let websocket = headers::is_websocket(request.headers());
+        let near = websocket.then(|| hyper::upgrade::on(&mut request));
+        let request = onward(request, &target, websocket)?;
+        let sent = match websocket {
+            true => self
+                .send_on_new(&permit, request)
+                .await
+                .map(|(response, _)| response),
+            false => self.send(&permit, request).await,
+        };
+        let mut response = sent.map_err(|refusal| self.blame(refusal))?;
+        let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        match (switches, near) {
+            (true, Some(near)) if headers::is_websocket(response.headers()) => {
+                let far = hyper::upgrade::on(&mut response);
+                self.join(near, far);
+            }
+            (true, _) => {
+                let what = "it switches to a protocol nobody asked for";
+                return Err(self.failed(&target, Cause::Other, what).into());
+            }
+            (false, _) => {}
+        }
+        let mut response = response.map(Either::Left);
+        *response.version_mut() = Version::HTTP_11;
+        headers::strip(response.headers_mut());
+        if switches {
+            headers::insert_websocket(response.headers_mut());
+        }
+        Ok(response)
+    }
+
+    /// Sends over a kept connection if there is one that lives, else over a new one.
+    async fn send(
+        &self,
+        permit: &Permit,
+        request: Request<Body>,
+    ) -> Result<Response<Incoming>, Refusal> {
+        let target = permit.target();
+        let Some(mut sender) = self.proxy.pool.take(target) else {
+            let (response, sender) = self.send_on_new(permit, request).await?;
+            self.proxy.pool.put(target, sender);
+            return Ok(response);
+        };
+        self.proxy.record_allowed(Op::Request, permit);
+        let spare = repeatable(&request);
+        let sent = timeout(tunnel::IDLE, sender.try_send_request(request)).await;
+        let again = match sent {
+            Ok(Ok(response)) => {
+                self.proxy.pool.put(target, sender);
+                return Ok(response);
+            }
+            // The server closed it while the request was on its way.
+            Ok(Err(mut error)) => error.take_message().or(spare),
+            Err(_) => None,
+        };
+        let Some(request) = again else {
+            return Err(self.failed(target, Cause::Other, NO_ANSWER));
+        };
+        let stream = self.proxy.dial(Op::Request, permit).await?;
+        let (response, sender) = self.send_over(stream, target, request).await?;
+        self.proxy.pool.put(target, sender);
+        Ok(response)
+    }
+
+    async fn send_on_new(
+        &self,
+        permit: &Permit,
+        request: Request<Body>,
+    ) -> Result<(Response<Incoming>, Sender), Refusal> {
+        let stream = self.proxy.dial(Op::Request, permit).await?;
+        // Before the first byte leaves: what was sent is on record, whatever comes back.
+        self.proxy.record_allowed(Op::Request, permit);
+        self.send_over(stream, permit.target(), request).await
+    }
+
+    async fn send_over(
+        &self,
+        stream: TcpStream,
+        target: &Target,
+        request: Request<Body>,
+    ) -> Result<(Response<Incoming>, Sender), Refusal> {
+        let failed = |_| self.failed(target, Cause::Other, NO_ANSWER);
+        let mut builder = http1::Builder::new();
+        builder.max_headers(MAX_HEADERS).preserve_header_case(true);
+        let (mut sender, connection) = builder
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(failed)?;
+        tokio::spawn(connection.with_upgrades());
+        match timeout(tunnel::IDLE, sender.send_request(request)).await {
+            Ok(answer) => Ok((answer.map_err(failed)?, sender)),
+            Err(_) => Err(self.failed(target, Cause::TimedOut, "no answer within an hour")),
+        }
+    }
+
+    fn failed(&self, target: &Target, cause: Cause, what: &str) -> Refusal {
+        let refusal = Refusal::Failed(Failure::new(target, cause, what));
+        self.proxy.record_refusal(Op::Request, target, &refusal);
+        refusal
+    }
+
+    /// Puts a failure down to the client where its own body was the reason.
+    fn blame(&self, refusal: Refusal) -> Problem {
+        match self.verdicts.body_is_broken() {
+            true => Problem::malformed("the body breaks its own framing"),
+            false => refusal.into(),
+        }
+    }
+
+    fn join(&self, near: hyper::upgrade::OnUpgrade, far: hyper::upgrade::OnUpgrade) {
+        let client = self.clone();
+        tokio::spawn(async move {
+            let Ok((near, far)) = tokio::try_join!(near, far) else {
+                return;
+            };
+            let near = reclaim(near, Framed::into_inner);
+            let far = reclaim(far, |stream: TcpStream| stream);
+            if let (Some(near), Some(far)) = (near, far) {
+                tunnel::run(near, far, &client.proxy.pipes).await;
+            }
+            drop(client.slot);
+        });
+    }
+}
+
+/// Turns a request to a proxy into one to a server.
+fn onward(
+    mut request: Request<Incoming>,
+    target: &Target,
+    websocket: bool,
+) -> Result<Request<Body>, Problem> {
+    let path = request.uri().path_and_query().cloned();
+    *request.uri_mut() = Uri::from(path.unwrap_or(PathAndQuery::from_static("/")));
+    *request.version_mut() = Version::HTTP_11;
+    let host = match target.port {
+        80 => target.host.to_string(),
+        _ => target.to_string(),
+    };
+    let headers = request.headers_mut();
+    headers::strip(headers);
+    let host = HeaderValue::from_str(&host);
+    headers.insert(
+        HOST,
+        host.map_err(|_| Problem::malformed("the host is not ASCII"))?,
+    );
+    if websocket {
+        headers::insert_websocket(headers);
+    }
+    Ok(request.map(Either::Left))
+}
+
+/// Returns a copy of a request that may be sent twice (RFC 9110, 9.2.2) and has no body.
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    if !request.method().is_idempotent() || !request.body().is_end_stream() {
+        return None;
+    }
+    let mut copy = Request::new(Either::Right(Full::default()));
+    *copy.method_mut() = request.method().clone();
+    *copy.uri_mut() = request.uri().clone();
+    *copy.headers_mut() = request.headers().clone();
+    Some(copy)
+}
+
+const NO_ANSWER: &str = "the connection ended before an answer came";

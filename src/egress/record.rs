@@ -1,0 +1,91 @@
+//! What the proxies tell the event stream.
+
+use super::Proxy;
+use super::refusal::{Failure, Refusal};
+use crate::audit::event::{Code, Event, Kind, Verdict};
+use crate::policy::hostname::Target;
+use crate::policy::network::{Denial, Permit};
+
+/// What was asked of a proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    /// A connection: CONNECT, or SOCKS5.
+    Connect,
+    /// A plain HTTP request.
+    Request,
+}
+
+impl Op {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Request => "request",
+        }
+    }
+}
+
+impl Proxy {
+    pub(super) fn record_allowed(&self, op: Op, permit: &Permit) {
+        if !self.audit.is_recording() {
+            return;
+        }
+        self.audit.record(&Event {
+            target: Some(&permit.target().to_string()),
+            verdict: Some(Verdict::Allowed),
+            rule: Some(permit.rule()),
+            ..Event::new(Kind::Net, op.name(), Code::HostListed)
+        });
+    }
+
+    pub(super) fn record_refusal(&self, op: Op, target: &Target, refusal: &Refusal) {
+        match refusal {
+            Refusal::Denied(denial) => self.record_denied(op, target, denial),
+            Refusal::Failed(failure) => self.record_failed(op, target, failure),
+        }
+    }
+
+    /// Records a request that cannot be judged, or needs what the proxies do not do. `asked` is
+    /// the client's own text.
+    pub(super) fn record_unjudged(&self, op: Op, code: Code, asked: &str, reason: &str) {
+        self.audit.record(&Event {
+            target: Some(&printable(asked)),
+            verdict: Some(Verdict::Denied),
+            detail: Some(detail("reason", reason)),
+            ..Event::new(Kind::Net, op.name(), code)
+        });
+    }
+
+    fn record_denied(&self, op: Op, target: &Target, denial: &Denial) {
+        self.audit.record(&Event {
+            target: Some(&target.to_string()),
+            verdict: Some(Verdict::Denied),
+            rule: denial.rule(),
+            suggest: denial.suggest(),
+            detail: denial.range().map(|range| detail("range", range)),
+            ..Event::new(Kind::Net, op.name(), denial.code)
+        });
+    }
+
+    fn record_failed(&self, op: Op, target: &Target, failure: &Failure) {
+        self.audit.record(&Event {
+            target: Some(&target.to_string()),
+            verdict: Some(Verdict::Failed),
+            detail: Some(detail("reason", &failure.to_string())),
+            ..Event::new(Kind::Net, op.name(), Code::UpstreamFailed)
+        });
+    }
+}
+
+fn detail(key: &str, value: &str) -> serde_json::Map<String, serde_json::Value> {
+    [(key.to_owned(), value.into())].into_iter().collect()
+}
+
+/// Keeps a client's text from breaking a log line, steering a terminal or filling a disk.
+fn printable(text: &str) -> String {
+    text.chars()
+        .take(MAX_ASKED)
+        .flat_map(char::escape_default)
+        .collect()
+}
+
+const MAX_ASKED: usize = 260;

@@ -1,0 +1,155 @@
+//! The SOCKS5 proxy: CONNECT without authentication, everything else refused by its code.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use socks5_proto::{Address, Error, ProtocolError, Reply, Response};
+use socks5_server::auth::NoAuth;
+use socks5_server::connection::state::NeedAuthenticate;
+use socks5_server::{Command, IncomingConnection, Server};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::Proxy;
+use super::accept::Slot;
+use super::close::linger;
+use super::record::Op;
+use super::refusal::{Cause, Refusal};
+use super::tunnel;
+use crate::audit::event::Code;
+use crate::policy::hostname::{Host, Malformed, Target};
+
+pub(super) type Connection = IncomingConnection<(), NeedAuthenticate>;
+
+/// Wraps a listener. Who may connect is settled by the namespace it listens in.
+pub(super) fn server(listener: TcpListener) -> Server<()> {
+    Server::new(listener, Arc::new(NoAuth))
+}
+
+/// Serves one connection to its end.
+pub(super) async fn serve(connection: Connection, proxy: Arc<Proxy>, slot: Slot) {
+    let Ok(asked) = timeout(HANDSHAKE, ask(connection)).await else {
+        return;
+    };
+    match asked {
+        Ok(Command::Connect(connect, address)) => {
+            let (stream, asked) = (connect.into_inner(), address);
+            self::connect(stream, &asked, &proxy).await;
+        }
+        Ok(Command::Bind(bind, address)) => {
+            unsupported(bind.into_inner(), &address.to_string(), "BIND", &proxy).await;
+        }
+        Ok(Command::Associate(associate, address)) => {
+            let stream = associate.into_inner();
+            unsupported(stream, &address.to_string(), "UDP ASSOCIATE", &proxy).await;
+        }
+        Err((error, stream)) => reject(stream, &error, &proxy).await,
+    }
+    drop(slot);
+}
+
+async fn ask(connection: Connection) -> Result<Command, (Error, TcpStream)> {
+    // Answers are a few bytes each; a socket that refuses the option still works.
+    let _set = connection.get_ref().set_nodelay(true);
+    let (connection, ()) = connection.authenticate().await?;
+    connection.wait().await
+}
+
+async fn connect(mut stream: TcpStream, asked: &Address, proxy: &Proxy) {
+    let target = match target(asked) {
+        Ok(target) => target,
+        Err(Malformed(reason)) => {
+            let asked = asked.to_string();
+            proxy.record_unjudged(Op::Connect, Code::RequestMalformed, &asked, reason);
+            return refuse(stream, Reply::ConnectionNotAllowed).await;
+        }
+    };
+    let far = match proxy.open(target).await {
+        Ok(far) => far,
+        Err(refusal) => return refuse(stream, reply_to(&refusal)).await,
+    };
+    // The address we connect from is this host's, and none of the client's business.
+    if answer(&mut stream, Reply::Succeeded).await.is_ok() {
+        let near = tunnel::End {
+            stream,
+            read: bytes::Bytes::new(),
+        };
+        let far = tunnel::End {
+            stream: far,
+            read: bytes::Bytes::new(),
+        };
+        tunnel::run(near, far, &proxy.pipes).await;
+    }
+}
+
+fn target(asked: &Address) -> Result<Target, Malformed> {
+    match asked {
+        Address::SocketAddress(SocketAddr::V4(address)) => Target::new(
+            Host::from(std::net::IpAddr::V4(*address.ip())),
+            address.port(),
+        ),
+        Address::SocketAddress(SocketAddr::V6(address)) => Target::new(
+            Host::from(std::net::IpAddr::V6(*address.ip())),
+            address.port(),
+        ),
+        Address::DomainAddress(name, port) => {
+            let name = std::str::from_utf8(name)
+                .map_err(|_| Malformed("the host is not ASCII; write its `xn--` form"))?;
+            Target::new(Host::parse(name)?, *port)
+        }
+    }
+}
+
+fn reply_to(refusal: &Refusal) -> Reply {
+    match refusal {
+        Refusal::Denied(_) => Reply::ConnectionNotAllowed,
+        Refusal::Failed(failure) => match failure.cause {
+            Cause::Refused => Reply::ConnectionRefused,
+            Cause::Name | Cause::HostUnreachable => Reply::HostUnreachable,
+            Cause::NetworkUnreachable => Reply::NetworkUnreachable,
+            Cause::TimedOut => Reply::TtlExpired,
+            Cause::Other => Reply::GeneralFailure,
+        },
+    }
+}
+
+async fn unsupported(stream: TcpStream, asked: &str, command: &str, proxy: &Proxy) {
+    proxy.record_unjudged(Op::Connect, Code::CommandUnsupported, asked, command);
+    refuse(stream, Reply::CommandNotSupported).await;
+}
+
+/// Answers a hand-shake that failed. Bytes that are not SOCKS5 at all get no answer.
+async fn reject(stream: TcpStream, error: &Error, proxy: &Proxy) {
+    match error {
+        Error::Protocol(ProtocolError::InvalidCommand { .. }) => {
+            unsupported(stream, "", "unknown command", proxy).await;
+        }
+        Error::Protocol(ProtocolError::InvalidAddressTypeInRequest { .. }) => {
+            let reason = "unknown address type";
+            proxy.record_unjudged(Op::Connect, Code::RequestMalformed, "", reason);
+            refuse(stream, Reply::AddressTypeNotSupported).await;
+        }
+        // The refusal of the methods has been sent.
+        Error::Protocol(ProtocolError::NoAcceptableHandshakeMethod { .. }) => {
+            linger(stream).await;
+        }
+        _ => {}
+    }
+}
+
+async fn refuse(mut stream: TcpStream, reply: Reply) {
+    if answer(&mut stream, reply).await.is_ok() {
+        linger(stream).await;
+    }
+}
+
+async fn answer(stream: &mut TcpStream, reply: Reply) -> io::Result<()> {
+    Response::new(reply, Address::unspecified())
+        .write_to(stream)
+        .await
+}
+
+/// How long a client may take until its request is complete.
+const HANDSHAKE: Duration = Duration::from_secs(10);

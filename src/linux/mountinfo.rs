@@ -1,0 +1,172 @@
+//! The mount table of this process, with names as bytes.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use procfs::process::MountInfo;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
+use rustix::io::Errno;
+
+use crate::policy::path::RealPath;
+
+/// Where the kernel shows the table.
+pub(crate) const TABLE: &str = "/proc/self/mountinfo";
+
+/// One mount.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Mount {
+    id: u64,
+    device: String,
+    root: PathBuf,
+    /// Where it is mounted.
+    pub(crate) place: PathBuf,
+    /// Whether the mount itself is read-only.
+    pub(crate) read_only: bool,
+}
+
+/// Reads the table.
+///
+/// # Errors
+/// There is no `/proc`, or it shows what is no mount table.
+pub(crate) fn read() -> io::Result<Vec<Mount>> {
+    let bytes = std::fs::read(TABLE)?;
+    let lines = bytes.split(|&byte| byte == b'\n');
+    let mounts = lines.filter(|line| !line.is_empty()).map(parse);
+    let mounts: Option<Vec<_>> = mounts.collect();
+    mounts.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+impl Mount {
+    /// Tells whether the place leads to this mount. One that another mount covers stays in the
+    /// table, and nothing can come to it.
+    ///
+    /// # Errors
+    /// The place cannot be looked at.
+    pub(crate) fn is_reachable(&self) -> io::Result<bool> {
+        match mount_id(&self.place) {
+            Ok(id) => Ok(id.is_none_or(|id| id == self.id)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(false),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}
+
+/// Finds the other names that bind mounts give to `paths`, or to a part of what is below them.
+pub(crate) fn aliases<'a>(
+    mounts: &[Mount],
+    paths: impl Iterator<Item = &'a RealPath>,
+) -> Vec<(&'a RealPath, RealPath)> {
+    let by_id: HashMap<u64, &Mount> = mounts.iter().map(|mount| (mount.id, mount)).collect();
+    let mut by_device: HashMap<&str, Vec<&Mount>> = HashMap::new();
+    for mount in mounts {
+        by_device.entry(&mount.device).or_default().push(mount);
+    }
+    let mut found = Vec::new();
+    for path in paths {
+        let own = mount_id(path.as_path()).ok().flatten();
+        let Some(own) = own.and_then(|id| by_id.get(&id)) else {
+            continue;
+        };
+        let Ok(below) = path.as_path().strip_prefix(&own.place) else {
+            continue;
+        };
+        let inner = own.root.join(below);
+        let others = by_device.get(own.device.as_str()).into_iter().flatten();
+        let others = others.filter(|mount| mount.id != own.id);
+        found.extend(others.filter_map(|mount| Some((path, alias_in(mount, path, &inner)?))));
+    }
+    found
+}
+
+/// Returns where `mount` shows the file that is `inner` on its device, or a part of that tree.
+fn alias_in(mount: &Mount, path: &RealPath, inner: &Path) -> Option<RealPath> {
+    if let Ok(below) = inner.strip_prefix(&mount.root) {
+        let alias = RealPath::resolve(&mount.place.join(below)).ok()?;
+        return (alias.id() == path.id()).then_some(alias);
+    }
+    if mount.root.starts_with(inner) && mount.is_reachable().ok()? {
+        return RealPath::resolve(&mount.place).ok();
+    }
+    None
+}
+
+/// Returns the mount that `path` leads to, if the kernel tells (Linux 5.8).
+fn mount_id(path: &Path) -> Result<Option<u64>, Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let place = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let stat = statx(&place, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    let told = stat.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+    Ok(told.then_some(stat.stx_mnt_id))
+}
+
+/// The parser takes text, and mount points may be any bytes: every byte goes as one character
+/// and is taken back by [`unescape`].
+fn parse(line: &[u8]) -> Option<Mount> {
+    let text: String = line.iter().map(|&byte| char::from(byte)).collect();
+    let found = MountInfo::from_line(&text).ok()?;
+    Some(Mount {
+        id: u64::try_from(found.mnt_id).ok()?,
+        read_only: found.mount_options.contains_key("ro"),
+        device: found.majmin,
+        root: unescape(&found.root)?,
+        place: unescape(found.mount_point.to_str()?)?,
+    })
+}
+
+/// Undoes the octal escapes of proc_pid_mountinfo(5).
+fn unescape(shown: &str) -> Option<PathBuf> {
+    let shown: Result<Vec<u8>, _> = shown.chars().map(u8::try_from).collect();
+    let shown = shown.ok()?;
+    let mut bytes = Vec::with_capacity(shown.len());
+    let mut rest = shown.as_slice();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte == b'\\' {
+            let (digits, after) = rest.split_at_checked(3)?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok()?);
+            rest = after;
+        } else {
+            bytes.push(byte);
+        }
+    }
+    Some(PathBuf::from(OsString::from_vec(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_a_mount() {
+        let line =
+            b"36 35 98:0 /mnt1 /mnt2 ro,noatime master:1 - ext3 /dev/root rw,errors=continue";
+        let mount = Mount {
+            id: 36,
+            device: "98:0".into(),
+            root: "/mnt1".into(),
+            place: "/mnt2".into(),
+            read_only: true,
+        };
+        assert_eq!(parse(line), Some(mount));
+    }
+
+    #[test]
+    fn a_mount_point_keeps_every_byte_of_its_name() {
+        let line = b"36 35 98:0 / /a\\040b\\011c\\012d\\134040\xff\xc3\xa9 rw - ext4 /dev/x rw";
+        let name = OsStr::from_bytes(b"/a b\tc\nd\\040\xff\xc3\xa9");
+        let place = parse(line).map(|mount| mount.place);
+        assert_eq!(place.as_deref(), Some(Path::new(name)));
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_read_is_no_mount() {
+        assert_eq!(parse(b"36 35 98:0 / /a\\04 rw - ext4 /dev/x rw"), None);
+        assert_eq!(parse(b"36 35"), None);
+    }
+}

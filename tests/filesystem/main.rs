@@ -1,0 +1,61 @@
+//! What a command may read and write, judged by the state of the host.
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod entries;
+mod mounts;
+mod names;
+mod reads;
+mod shape;
+mod tmpdir;
+mod writes;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use harness::{Ran, Srt};
+
+/// Lists a directory of the host, sorted.
+fn listing(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).expect("the test made it");
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.expect("the directory is readable").file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Reads a file of the host.
+fn content(file: &Path) -> String {
+    fs::read_to_string(file).expect("the test made it")
+}
+
+/// What a file of the host is: content, inode, mode, size, links, time of change.
+fn state(file: &Path) -> (String, [u64; 4], [i64; 2]) {
+    let meta = fs::symlink_metadata(file).expect("the test made it");
+    let numbers = [meta.ino(), meta.mode().into(), meta.size(), meta.nlink()];
+    (content(file), numbers, [meta.mtime(), meta.ctime()])
+}
+
+/// Runs a Python script inside, with `words` as its arguments.
+fn python(srt: Srt, script: &str, words: &[&Path]) -> Ran {
+    let mut all = vec![
+        Path::new("/usr/bin/python3"),
+        Path::new("-c"),
+        Path::new(script),
+    ];
+    all.extend(words);
+    srt.run(&all)
+}
+
+/// Runs the same script outside: the positive control.
+fn python_outside(script: &str, words: &[&Path]) -> Ran {
+    harness::run(
+        std::process::Command::new("/usr/bin/python3")
+            .args(["-c", script])
+            .args(words),
+    )
+}

@@ -1,0 +1,231 @@
+//! Hosts with mounts in the way, each in a mount namespace of the test's own.
+
+use std::path::Path;
+use std::process::Command;
+
+use super::harness::{self, Ran, Scratch, Srt, canary, is_root, skip};
+use super::listing;
+
+/// Runs `srt` after `prepare`, in a mount namespace of its own.
+fn after(prepare: &str, srt: Srt, words: &[&str]) -> Ran {
+    let command = srt.into_command(words);
+    let namespace = if is_root() { "-m" } else { "-rm" };
+    let mut outer = Command::new("unshare");
+    let script = format!("{prepare} && exec \"$@\"");
+    outer.args([namespace, "sh", "-c", &script, "sh"]);
+    outer.arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    outer.current_dir(command.get_current_dir().unwrap_or(Path::new("/")));
+    harness::run(&mut outer)
+}
+
+#[test]
+fn mounts_below_a_granted_directory_follow_the_rules() {
+    let scratch = Scratch::new("nested");
+    let canary = canary();
+    for name in [
+        "w/denied/m",
+        "w/hidden/m",
+        "w/free/m",
+        "w/read-only/m",
+        "x/m",
+    ] {
+        scratch.dir(name);
+    }
+    let prepare = format!(
+        "cd {} && for d in w/denied/m w/hidden/m w/free/m w/read-only/m x/m; do mount -t tmpfs t $d && echo {canary} > $d/f; done && mount -o remount,ro,bind w/read-only/m",
+        scratch.path("").display()
+    );
+    let script = "for d in w/denied w/hidden w/free w/read-only x; do
+        cat $d/m/f >/dev/null 2>&1 && echo read $d; (echo w > $d/m/f) 2>/dev/null && echo write $d; mv $d/m $d/n 2>/dev/null && echo move $d; done; true";
+    let srt = || {
+        Srt::new(&scratch)
+            .allow_write("w")
+            .current_dir(scratch.path(""))
+    };
+
+    let control = after(&prepare, srt(), &["sh", "-c", script]);
+    let open = "read w/denied\nwrite w/denied\nread w/hidden\nwrite w/hidden\nread w/free\nwrite w/free\nread w/read-only\nread x\n";
+    assert_eq!(control.stdout, open, "{}", control.stderr);
+
+    let ruled = srt().deny_write("w/denied").deny_read("w/hidden");
+    let ran = after(&prepare, ruled, &["sh", "-c", script]);
+    assert_eq!(
+        ran.stdout, "read w/denied\nread w/free\nwrite w/free\nread w/read-only\nread x\n",
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_mount_point_can_be_denied_granted_and_stacked() {
+    let scratch = Scratch::new("point");
+    let canary = canary();
+    for name in ["hidden", "kept", "open"] {
+        scratch.dir(name);
+    }
+    let prepare = format!(
+        "cd {} && for d in hidden kept open; do mount -t tmpfs t $d && mount -t tmpfs t $d && echo {canary} > $d/f; done",
+        scratch.path("").display()
+    );
+    let script = "cat hidden/f kept/f open/f; for d in hidden kept open; do (echo w > $d/g) 2>/dev/null && echo write $d; done; true";
+    let srt = || {
+        Srt::new(&scratch)
+            .allow_write(".")
+            .current_dir(scratch.path(""))
+    };
+
+    let control = after(&prepare, srt(), &["sh", "-c", script]);
+    assert_eq!(
+        control.stdout.matches(&canary).count(),
+        3,
+        "{}",
+        control.stderr
+    );
+    assert_eq!(control.stdout.matches("write").count(), 3);
+    let ran = after(
+        &prepare,
+        srt().deny_read("hidden").deny_write("kept"),
+        &["sh", "-c", script],
+    );
+    assert_eq!(
+        ran.stdout,
+        format!("{canary}\n{canary}\nwrite open\n"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn the_names_of_mount_points_may_be_any_bytes() {
+    let scratch = Scratch::new("point-names");
+    let prepare = format!(
+        "cd {} && mkdir w && for n in 'a b' \"$(printf 'a\\nb')\" 'a\\040b' \"$(printf '\\377\\302\\205')\"; do mkdir \"w/$n\" && mount -t tmpfs t \"w/$n\"; done",
+        scratch.path("").display()
+    );
+    let srt = Srt::new(&scratch)
+        .allow_write("w")
+        .current_dir(scratch.path(""));
+    // The working directory is entered before the mounts exist, so the grant is by name.
+    std::fs::create_dir(scratch.path("w")).expect("the name is free");
+    let prepare = prepare.replace("mkdir w && ", "");
+    let script = "for d in w/*; do touch \"$d/f\" && echo written; done; touch f 2>/dev/null && echo OUT; true";
+    let ran = after(&prepare, srt, &["sh", "-c", script]);
+    assert_eq!(ran.stdout, "written\n".repeat(4), "{}", ran.stderr);
+}
+
+#[test]
+fn other_names_of_a_denied_tree_are_covered_too() {
+    let scratch = Scratch::new("alias");
+    let canary = canary();
+    scratch.file("w/denied/below/f", &canary);
+    for name in ["w/whole", "w/part", "x/whole"] {
+        scratch.dir(name);
+    }
+    let prepare = format!(
+        "cd {} && mount --bind w/denied w/whole && mount --bind w/denied/below w/part && mount --bind w x/whole",
+        scratch.path("").display()
+    );
+    let script = "for f in w/denied/below/f w/whole/below/f w/part/f x/whole/denied/below/f; do cat $f 2>/dev/null; (echo w >> $f) 2>/dev/null && echo write $f; done; true";
+    let srt = || {
+        Srt::new(&scratch)
+            .allow_write("w")
+            .current_dir(scratch.path(""))
+    };
+
+    let control = after(&prepare, srt(), &["sh", "-c", script]);
+    assert_eq!(
+        control.stdout.matches(&canary).count(),
+        4,
+        "{}",
+        control.stderr
+    );
+    assert_eq!(control.stdout.matches("write").count(), 3);
+
+    let read = after(&prepare, srt().deny_read("w/denied"), &["sh", "-c", script]);
+    assert_eq!(read.stdout, "", "{}", read.stderr);
+    let write = after(
+        &prepare,
+        srt().deny_write("w/denied"),
+        &["sh", "-c", script],
+    );
+    assert_eq!(write.stdout.matches("write").count(), 0, "{}", write.stdout);
+}
+
+#[test]
+fn device_nodes_of_the_host_cannot_be_opened_below_a_grant() {
+    let scratch = Scratch::new("nodes");
+    let work = scratch.dir("w");
+    if !is_root() {
+        skip("only root can make the device node that the control opens");
+        return;
+    }
+    let prepare = format!(
+        "mount -t tmpfs -o dev t {0} && mknod {0}/zero c 1 5 && head -c 3 {0}/zero | wc -c",
+        work.display()
+    );
+    let script = "head -c 3 w/zero | wc -c; ls w";
+    let srt = Srt::new(&scratch)
+        .allow_write("w")
+        .current_dir(scratch.path(""));
+    let ran = after(&prepare, srt, &["sh", "-c", script]);
+    assert_eq!(ran.stdout, "3\n0\nzero\n", "{}", ran.stderr);
+}
+
+#[test]
+fn no_mount_travels_out_of_the_sandbox() {
+    let scratch = Scratch::new("propagation");
+    let script =
+        "cp /proc/self/mountinfo before && srt-words & wait; cp /proc/self/mountinfo after";
+    let work = scratch.dir("w");
+    let command = Srt::new(&scratch)
+        .allow_write(&work)
+        .deny_read(&work)
+        .into_command(&[
+            "sh",
+            "-c",
+            &format!(
+                "cat /proc/self/mountinfo; until test -e {}; do sleep 0.01; done",
+                scratch.path("go").display()
+            ),
+        ]);
+    let namespace = if is_root() { "-m" } else { "-rm" };
+    let script = script.replace(
+        "srt-words & wait",
+        "{ \"$@\" > inside & } && until grep -q srt-test inside; do sleep 0.01; done; cp /proc/self/mountinfo during; touch go; wait",
+    );
+    let mut outer = Command::new("unshare");
+    outer.args([
+        namespace,
+        "--propagation",
+        "shared",
+        "sh",
+        "-c",
+        &script,
+        "sh",
+    ]);
+    outer.arg(command.get_program()).args(command.get_args());
+    outer
+        .env("HOME", scratch.path("home"))
+        .current_dir(scratch.path(""));
+    harness::run(&mut outer).succeeds();
+
+    let read =
+        |name: &str| std::fs::read_to_string(scratch.path(name)).expect("the script made it");
+    assert!(
+        read("before").contains("shared:"),
+        "nothing could travel: no control"
+    );
+    assert!(
+        read("inside").contains(" tmpfs "),
+        "the sandbox has mounts of its own"
+    );
+    assert_eq!(read("during"), read("before"));
+    assert_eq!(read("after"), read("before"));
+    assert!(listing(&work).is_empty());
+}

@@ -1,0 +1,124 @@
+//! `TMPDIR` always names a directory that exists, is private to the run, and goes with it.
+
+use std::path::{Path, PathBuf};
+
+use super::harness::{Scratch, Srt, run};
+use super::listing;
+
+#[test]
+fn tmpdir_exists_is_private_and_goes_with_the_run() {
+    let scratch = Scratch::new("private");
+    let script = "mktemp && mktemp -d && stat -c '%a %u' $TMPDIR && id -u && echo $TMPDIR";
+    let ran = Srt::new(&scratch).sh(script).succeeds();
+
+    let lines: Vec<_> = ran.stdout.lines().collect();
+    let [file, directory, mode, user, tmpdir] = lines[..] else {
+        panic!("five lines, not {lines:?}");
+    };
+    assert_eq!(mode, format!("700 {user}"));
+    assert!(file.starts_with(tmpdir) && directory.starts_with(tmpdir));
+    assert!(!Path::new(tmpdir).exists());
+    assert!(!Path::new(tmpdir).parent().expect("it has one").exists());
+}
+
+#[test]
+fn what_a_command_leaves_in_tmpdir_is_removed_whatever_its_mode() {
+    let scratch = Scratch::new("left");
+    let script = "mkdir -p $TMPDIR/a/b && touch $TMPDIR/a/b/f && chmod 000 $TMPDIR/a/b $TMPDIR/a && chmod 500 $TMPDIR && echo $TMPDIR";
+    let ran = Srt::new(&scratch).sh(script).succeeds();
+    let tmpdir = PathBuf::from(ran.stdout.trim());
+    assert!(tmpdir.is_absolute() && !tmpdir.exists());
+}
+
+#[test]
+fn a_tmpdir_that_may_be_written_is_kept() {
+    let scratch = Scratch::new("kept");
+    let (work, own) = (scratch.dir("work"), scratch.dir("work/tmp"));
+    let srt = Srt::new(&scratch).env("TMPDIR", &own).allow_write(&work);
+
+    let ran = srt.sh("echo $TMPDIR; mktemp").succeeds();
+    assert!(ran.stdout.starts_with(&format!("{}\n", own.display())));
+    assert_eq!(
+        listing(&own).len(),
+        1,
+        "the file is where the caller wanted it"
+    );
+}
+
+#[test]
+fn a_tmpdir_that_may_not_be_written_is_replaced() {
+    let scratch = Scratch::new("replaced");
+    let (work, own) = (scratch.dir("work"), scratch.dir("tmp"));
+    for named in [
+        own.clone(),
+        scratch.path("missing"),
+        PathBuf::from("relative"),
+    ] {
+        let srt = Srt::new(&scratch).env("TMPDIR", &named).allow_write(&work);
+        let ran = srt
+            .sh("echo $TMPDIR; mktemp >/dev/null && echo works")
+            .succeeds();
+        assert!(ran.stdout.ends_with("works\n"), "{}", ran.stderr);
+        assert_ne!(ran.stdout, format!("{}\nworks\n", named.display()));
+    }
+    assert!(listing(&own).is_empty(), "the run's directory is gone");
+}
+
+#[test]
+fn nothing_of_the_launcher_can_be_written_but_its_tmpdir() {
+    let scratch = Scratch::new("launcher");
+    let script = "run=$(dirname $TMPDIR); stat -c %a $run; ls -A $run; touch $TMPDIR/f && echo tmpdir
+        case $run in /tmp/*) echo REACHABLE;; esac
+        (touch $run/f || mkdir $run/d || mv $TMPDIR $run/t || rmdir $TMPDIR || mv $run ${run}2 || rm -rf $run/egress.sock) 2>/dev/null && echo WRITABLE
+        ls -A $run";
+    let ran = Srt::new(&scratch).allow_write("/tmp").sh(script);
+    // Removing a socket that is not there is no error: `rm -f` ends the chain.
+    let expected = "700\ntmp\ntmpdir\nWRITABLE\ntmp\n";
+    assert_eq!(ran.stdout, expected, "{}", ran.stderr);
+}
+
+#[test]
+fn tmpdirs_of_two_runs_are_apart() {
+    let scratch = Scratch::new("apart");
+    let name = || Srt::new(&scratch).sh("echo $TMPDIR").succeeds().stdout;
+    assert_ne!(name(), name());
+}
+
+/// Runs with a `/tmp` of the test's own, in which `prepare` was run before.
+fn with_own_tmp(scratch: &Scratch, prepare: &str, inside: &str) -> super::Ran {
+    let namespace = if super::harness::is_root() {
+        "-m"
+    } else {
+        "-rm"
+    };
+    let script = format!(
+        "exec 8<{} && mount -t tmpfs t /tmp && cp /proc/self/fd/8 /tmp/srt && chmod 755 /tmp/srt && exec 8<&- && cd /tmp \
+         && mkdir victim && {prepare} && echo {{}} > s.json && export HOME=/tmp && unset TMPDIR && ./srt -s s.json -- sh -c '{inside}'; ls -A victim",
+        env!("CARGO_BIN_EXE_srt"),
+    );
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args([namespace, "sh", "-c", &script])
+        .current_dir(scratch.path(""));
+    run(&mut command)
+}
+
+#[test]
+fn a_known_name_in_tmp_is_not_followed_elsewhere() {
+    let scratch = Scratch::new("planted");
+    let inside = "touch /tmp/claude/f && echo WRITTEN; mktemp >/dev/null && echo works";
+
+    let own = with_own_tmp(&scratch, "mkdir claude", inside);
+    assert_eq!(own.stdout, "WRITTEN\nworks\n", "{}", own.stderr);
+    let planted = with_own_tmp(&scratch, "ln -s /tmp/victim claude", inside);
+    assert_eq!(planted.stdout, "works\n", "{}", planted.stderr);
+    let run_directory = "mkdir -m 777 srt-$(id -u)";
+    let open_to_all = with_own_tmp(&scratch, run_directory, inside);
+    assert_eq!(open_to_all.stdout, "works\n", "{}", open_to_all.stderr);
+    let linked = with_own_tmp(&scratch, "ln -s /tmp/victim srt-$(id -u)", inside);
+    assert_eq!(
+        linked.stdout, "works\n",
+        "nothing of ours in victim: {}",
+        linked.stderr
+    );
+}

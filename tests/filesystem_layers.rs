@@ -1,0 +1,288 @@
+//! Each file layer holds alone: mounts only, Landlock only, and both.
+//!
+//! Run with `cargo test --features test-hooks --test filesystem_layers`. Without the feature
+//! all that is left is the test that the switch itself is not built in.
+//!
+//! Landlock grants and cannot subtract: what `denyRead` hides, and `denyWrite` below a grant,
+//! are kept by mounts alone, as are changes of metadata.
+
+#[cfg(feature = "test-hooks")]
+mod harness;
+
+#[cfg(not(feature = "test-hooks"))]
+#[test]
+fn the_shipped_binary_has_no_switch_for_layers() {
+    let binary = std::fs::read(env!("CARGO_BIN_EXE_srt")).expect("cargo built it");
+    let holds = |text: &str| {
+        binary
+            .windows(text.len())
+            .any(|bytes| bytes == text.as_bytes())
+    };
+    assert!(
+        holds("SANDBOX_RUNTIME"),
+        "a variable that it does know is found"
+    );
+    assert!(!holds("SRT_TEST_LAYERS"));
+}
+
+#[cfg(feature = "test-hooks")]
+mod each_layer {
+    use std::fs;
+    use std::path::Path;
+
+    use super::harness::{self, Scratch, Srt, canary};
+
+    const LANDLOCK: [&str; 3] = ["both", "mounts", "landlock"];
+    const MOUNTS: [&str; 2] = ["both", "mounts"];
+
+    fn content(file: &Path) -> String {
+        fs::read_to_string(file).expect("the test made it")
+    }
+
+    fn listing(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).expect("the test made it");
+        let mut names: Vec<_> = entries
+            .map(|entry| {
+                entry
+                    .expect("readable")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn one_layer_can_be_switched_off() {
+        let scratch = Scratch::new("switch");
+        let file = scratch.file("secret", "s");
+        let script = format!(
+            "cat {}; grep -c ' ro,' /proc/self/mountinfo; true",
+            file.display()
+        );
+        let run = |layers| {
+            Srt::new(&scratch)
+                .deny_read(&file)
+                .layers(layers)
+                .sh(&script)
+                .stdout
+        };
+        assert!(!run("both").starts_with('s'));
+        assert!(!run("mounts").starts_with('s'));
+        assert!(
+            run("landlock").starts_with('s'),
+            "Landlock alone hides nothing"
+        );
+    }
+
+    #[test]
+    fn nothing_is_written_outside_the_granted_paths() {
+        for layers in LANDLOCK {
+            let scratch = Scratch::new("outside");
+            let (work, victim) = (scratch.dir("work"), scratch.file("x/f", "original"));
+            scratch.file("work/a", "a");
+            let script = "for act in 'echo n > x/f' 'echo n >> x/f' 'truncate -s 0 x/f' 'mkdir x/d' 'touch x/n' 'cp work/a x/c'
+                'ln work/a x/h' 'ln x/f work/h' 'ln -s a x/s' 'mv work/a x/m' 'mv x/f x/g' 'mkfifo x/p' 'rm x/f' 'rmdir x'; do
+                sh -c \"$act\" 2>/dev/null && echo \"$act\"; done; echo w > work/w; true"
+                .replace("'\n                '", "' '");
+            let srt = || {
+                Srt::new(&scratch)
+                    .layers(layers)
+                    .current_dir(scratch.path(""))
+            };
+
+            let ran = srt().allow_write(&work).sh(&script).succeeds();
+            assert_eq!(ran.stdout, "", "{layers}");
+            assert_eq!(content(&victim), "original", "{layers}");
+            assert_eq!(listing(&scratch.path("x")), ["f"], "{layers}");
+            assert_eq!(listing(&work), ["a", "w"], "{layers}");
+
+            let control = srt().allow_write(scratch.path("")).sh(&script).succeeds();
+            assert!(
+                control.stdout.lines().count() >= 10,
+                "{layers}: {}",
+                control.stdout
+            );
+        }
+    }
+
+    #[test]
+    fn writing_through_a_link_is_judged_where_it_lands() {
+        for layers in LANDLOCK {
+            let scratch = Scratch::new("through");
+            let (work, victim) = (scratch.dir("work"), scratch.file("x/f", "original"));
+            let script = format!(
+                "cd {}; ln -s {} l; echo new > l; rm l",
+                work.display(),
+                victim.display()
+            );
+
+            Srt::new(&scratch)
+                .layers(layers)
+                .allow_write(&work)
+                .sh(&script)
+                .succeeds();
+            assert_eq!(content(&victim), "original", "{layers}");
+            Srt::new(&scratch)
+                .layers(layers)
+                .allow_write(&work)
+                .allow_write(&victim)
+                .sh(&script)
+                .succeeds();
+            assert_eq!(content(&victim), "new\n", "{layers}");
+        }
+    }
+
+    #[test]
+    fn a_grant_below_a_deny_opens_nothing() {
+        for layers in LANDLOCK {
+            let scratch = Scratch::new("precedence");
+            let work = scratch.dir("a/b");
+            let script = format!("echo w > {}/f; true", work.display());
+
+            let denied = Srt::new(&scratch)
+                .layers(layers)
+                .allow_write(&work)
+                .deny_write(scratch.path("a"));
+            denied.sh(&script).succeeds();
+            assert!(listing(&work).is_empty(), "{layers}");
+            Srt::new(&scratch)
+                .layers(layers)
+                .allow_write(&work)
+                .sh(&script)
+                .succeeds();
+            assert_eq!(listing(&work), ["f"], "{layers}");
+        }
+    }
+
+    #[test]
+    fn what_builds_do_works_in_a_granted_directory() {
+        for layers in LANDLOCK {
+            let scratch = Scratch::new("builds");
+            let work = scratch.dir("work");
+            let script = "mkdir -p a/b c && echo x > a/f && ln a/f c/hard && mv a/f c/f && mv a/b c/b && ln -s c/f soft && mkfifo p
+                truncate -s 1M sparse && chmod 755 c/f && rm -r a && tar cf t.tar c && mkdir out && tar xpf t.tar -C out && mktemp";
+            let srt = Srt::new(&scratch)
+                .layers(layers)
+                .allow_write(&work)
+                .current_dir(&work);
+            srt.sh(script).succeeds();
+            assert_eq!(
+                listing(&work),
+                ["c", "out", "p", "soft", "sparse", "t.tar"],
+                "{layers}"
+            );
+            assert_eq!(listing(&work.join("out/c")), ["b", "f", "hard"], "{layers}");
+        }
+    }
+
+    #[test]
+    fn files_of_the_kernel_cannot_be_opened_for_writing() {
+        for layers in LANDLOCK {
+            let scratch = Scratch::new("kernel");
+            let script = "for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/self/oom_score_adj /proc/sysrq-trigger /sys/power/state; do
+                (exec 3>>$f) 2>/dev/null && echo open $f; done; true";
+            assert!(
+                harness::outside(script)
+                    .stdout
+                    .contains("open /proc/self/oom_score_adj")
+            );
+            assert_eq!(
+                Srt::new(&scratch).layers(layers).sh(script).stdout,
+                "",
+                "{layers}"
+            );
+        }
+    }
+
+    #[test]
+    fn links_of_proc_do_not_lead_around_a_write_rule() {
+        for layers in LANDLOCK {
+            let scratch = Scratch::new("proc-links");
+            let victim = scratch.file("x/f", "original");
+            let script = format!(
+                "for p in /proc/[0-9]* /proc/self; do echo n > $p/root{0}; echo n > $p/cwd/../x/f; done; exec 3<{0}; echo n > /proc/self/fd/3; true",
+                victim.display()
+            );
+            Srt::new(&scratch).layers(layers).sh(&script).succeeds();
+            assert_eq!(content(&victim), "original", "{layers}");
+            Srt::new(&scratch)
+                .layers(layers)
+                .allow_write(&victim)
+                .sh(&script)
+                .succeeds();
+            assert_eq!(content(&victim), "n\n", "{layers}");
+        }
+    }
+
+    #[test]
+    fn hidden_files_stay_hidden_by_mounts_alone() {
+        for layers in MOUNTS {
+            let scratch = Scratch::new("hidden");
+            let canary = canary();
+            let file = scratch.file("secret/f", &canary);
+            let script = format!(
+                "cat {0}; ls {1}; cat /proc/self/root{0}; true",
+                file.display(),
+                scratch.path("secret").display()
+            );
+
+            let hidden = Srt::new(&scratch)
+                .layers(layers)
+                .deny_read(scratch.path("secret"));
+            assert!(!hidden.sh(&script).succeeds().shows(&canary), "{layers}");
+            assert!(
+                Srt::new(&scratch)
+                    .layers(layers)
+                    .sh(&script)
+                    .succeeds()
+                    .shows(&canary),
+                "{layers}"
+            );
+        }
+    }
+
+    #[test]
+    fn write_denies_below_a_grant_hold_by_mounts_alone() {
+        for layers in MOUNTS {
+            let scratch = Scratch::new("below");
+            let (work, kept) = (scratch.dir("work"), scratch.file("work/a/kept", "original"));
+            let script = format!(
+                "cd {}; echo n > a/kept; rm -f a/kept; mv a b; echo n > new; mv -f new a/kept; true",
+                work.display()
+            );
+            let srt = || Srt::new(&scratch).layers(layers).allow_write(&work);
+
+            srt().deny_write(&kept).sh(&script).succeeds();
+            assert_eq!(content(&kept), "original", "{layers}");
+            srt().sh(&script).succeeds();
+            assert!(!kept.exists(), "{layers}");
+        }
+    }
+
+    #[test]
+    fn metadata_is_kept_by_mounts_alone() {
+        for layers in MOUNTS {
+            let scratch = Scratch::new("metadata");
+            let victim = scratch.file("x/f", "original");
+            harness::outside(&format!("chmod 644 {}", victim.display())).succeeds();
+            let script = format!(
+                "chmod 600 {0}; touch -d @1 {0}; stat -c '%a %Y' {0}",
+                victim.display()
+            );
+
+            let ran = Srt::new(&scratch).layers(layers).sh(&script).succeeds();
+            assert!(
+                ran.stdout.starts_with("644 ") && !ran.stdout.contains(" 1\n"),
+                "{layers}"
+            );
+            let granted = Srt::new(&scratch)
+                .layers(layers)
+                .allow_write(&victim)
+                .sh(&script);
+            assert_eq!(granted.stdout, "600 1\n", "{layers}");
+        }
+    }
+}

@@ -1,0 +1,473 @@
+//! What a sandboxed program can reach, judged by what servers saw.
+//!
+//! Each test runs in a network of its own: `lo` has the addresses that matter, `/etc/hosts`
+//! the names, and nothing else is there to be reached.
+
+mod harness;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use harness::{Ran, Scratch, Srt, is_root, run, skip};
+
+/// Addresses of the world's only host: ordinary, private, link-local and metadata ones.
+const ADDRESSES: [&str; 8] = [
+    "192.0.2.10/32",
+    "192.0.2.11/32",
+    "10.0.0.5/32",
+    "10.0.0.6/32",
+    "100.64.0.1/32",
+    "169.254.169.254/32",
+    "100.100.100.200/32",
+    "fd00::5/128",
+];
+
+const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n192.0.2.10 app.test\n\
+    192.0.2.11 evil.test evil.app.test\n10.0.0.5 private.test\n169.254.169.254 metadata.test\n\
+    127.0.0.1 loop.test evil.localhost.test\n100.64.0.1 shared.test\nfd00::5 ula.test\n";
+
+/// Runs `test` in a network and mount namespace of its own: this program again, for the one
+/// test named `name`.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the variable tells the inner run from the outer one"
+)]
+fn in_a_world(name: &str, test: impl FnOnce(&World)) {
+    if std::env::var_os("SRT_TEST_WORLD").is_some() {
+        return test(&World::new());
+    }
+    let scratch = Scratch::new("world");
+    let hosts = scratch.file("hosts", HOSTS);
+    let addresses = ADDRESSES.map(|address| format!("ip addr add {address} dev lo"));
+    let script = format!(
+        "ip link set lo up && {} && mount --bind {} /etc/hosts && exec \"$0\" --exact {name} --nocapture",
+        addresses.join(" && "),
+        hosts.display()
+    );
+    let flags = if is_root() { "-mn" } else { "-rmn" };
+    let this = std::env::current_exe().expect("it runs");
+    let mut command = Command::new("unshare");
+    command.args([flags, "sh", "-c", &script]).arg(this);
+    let ran = run(command.env("SRT_TEST_WORLD", "1"));
+    if ran.status != 0 && ran.stderr.contains("unshare failed") {
+        return skip("this user cannot make a network namespace");
+    }
+    let ran = ran.succeeds();
+    assert!(ran.stdout.contains("1 passed"), "{}", ran.stdout);
+}
+
+/// The servers of a world.
+struct World {
+    scratch: Scratch,
+    server: Server,
+}
+
+/// A server on every address that counts the requests it gets.
+struct Server {
+    port: u16,
+    requests: Arc<AtomicUsize>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            scratch: Scratch::new("network"),
+            server: Server::start(),
+        }
+    }
+
+    fn srt(&self, allowed: &[&str], denied: &[&str]) -> Srt {
+        let srt = allowed
+            .iter()
+            .fold(Srt::new(&self.scratch), |srt, host| srt.allow_host(host));
+        denied
+            .iter()
+            .fold(srt, |srt, host| srt.with("network.deniedDomains", host))
+    }
+
+    /// Asks for a URL from inside, with the proxy used for every host.
+    fn curl(&self, allowed: &[&str], url: &str) -> Ran {
+        let url = url.replace("PORT", &self.server.port.to_string());
+        self.srt(allowed, &[])
+            .run(&["curl", "-sS", "-m", "5", "--noproxy", "", &url])
+    }
+
+    /// Counts the requests that reach the server while `act` runs.
+    fn hits(&self, act: impl FnOnce()) -> usize {
+        let before = self.server.requests.load(Ordering::SeqCst);
+        act();
+        self.server.requests.load(Ordering::SeqCst) - before
+    }
+
+    #[track_caller]
+    fn is_reached(&self, allowed: &[&str], url: &str) {
+        let hits = self.hits(|| drop(self.curl(allowed, url).succeeds()));
+        assert_eq!(hits, 1, "{url} with {allowed:?}");
+    }
+
+    #[track_caller]
+    fn is_not_reached(&self, allowed: &[&str], url: &str) -> Ran {
+        let mut ran = None;
+        let hits = self.hits(|| ran = Some(self.curl(allowed, url)));
+        assert_eq!(hits, 0, "{url} with {allowed:?}");
+        ran.expect("it ran")
+    }
+
+    fn address(&self, host: &str) -> String {
+        format!("{host}:{}", self.server.port)
+    }
+}
+
+impl Server {
+    fn start() -> Self {
+        let listener = TcpListener::bind("[::]:0").expect("the world has IPv6");
+        let port = listener.local_addr().expect("it is bound").port();
+        let requests = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&requests);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let counter = Arc::clone(&counter);
+                std::thread::spawn(move || answer(client, &counter));
+            }
+        });
+        Self { port, requests }
+    }
+}
+
+fn answer(mut client: TcpStream, counter: &AtomicUsize) {
+    let mut head = [0; 4096];
+    while client.read(&mut head).is_ok_and(|count| count > 0) {
+        counter.fetch_add(1, Ordering::SeqCst);
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nreached\n";
+        if client.write_all(answer).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn nw_06_without_an_allow_list_nothing_is_reached() {
+    in_a_world("nw_06_without_an_allow_list_nothing_is_reached", |world| {
+        world.is_reached(&["app.test", "192.0.2.10"], "http://app.test:PORT/");
+        let url = format!("http://{}/", world.address("app.test"));
+        for text in [
+            "{}",
+            r#"{"network":{}}"#,
+            r#"{"network":{"allowedDomains":[]}}"#,
+        ] {
+            let settings = world.scratch.file("empty.json", text);
+            let hits = world.hits(|| {
+                let mut srt = Command::new(env!("CARGO_BIN_EXE_srt"));
+                srt.arg("-s")
+                    .arg(&settings)
+                    .args(["curl", "-sS", "-i", &url]);
+                let ran = run(&mut srt);
+                assert!(ran.stdout.contains("403"), "{text}: {ran:?}");
+                assert!(
+                    ran.stdout.contains("blocked-by-allowlist"),
+                    "{text}: {ran:?}"
+                );
+            });
+            assert_eq!(hits, 0, "{text}");
+        }
+    });
+}
+
+#[test]
+fn nw_01_nw_02_programs_that_ignore_the_proxy_fail_at_once() {
+    in_a_world(
+        "nw_01_nw_02_programs_that_ignore_the_proxy_fail_at_once",
+        |world| {
+            let port = world.server.port;
+            let direct = format!("env -i curl -sS -m 5 http://192.0.2.10:{port}/");
+            assert_eq!(world.hits(|| drop(harness::outside(&direct).succeeds())), 1);
+            let start = Instant::now();
+            let allowed = ["app.test", "192.0.2.10"];
+            assert_eq!(
+                world.hits(|| drop(world.srt(&allowed, &[]).sh(&direct).fails())),
+                0
+            );
+            let others = "import socket, sys\n\
+            for family, kind, to in [(2, 1, ('192.0.2.10', 80)), (10, 1, ('fd00::5', 80)),\n\
+                (2, 2, ('192.0.2.10', 53)), (10, 2, ('fd00::5', 53)), (2, 2, ('224.0.0.1', 5353)),\n\
+                (2, 3, ('192.0.2.10', 0))]:\n\
+            \x20   try:\n\
+            \x20       s = socket.socket(family, kind)\n\
+            \x20       s.connect(to); s.send(b'x'); print('SENT', family, kind, to)\n\
+            \x20   except OSError: pass\n";
+            let outside = run(Command::new("/usr/bin/python3").args(["-c", others])).succeeds();
+            assert!(
+                outside.stdout.contains("SENT 2 2 ('192.0.2.10', 53)"),
+                "{outside:?}"
+            );
+            let inside = world
+                .srt(&allowed, &[])
+                .run(&["/usr/bin/python3", "-c", others])
+                .succeeds();
+            assert_eq!(inside.stdout, "");
+            assert!(
+                start.elapsed() < Duration::from_secs(5),
+                "{:?}",
+                start.elapsed()
+            );
+        },
+    );
+}
+
+#[test]
+fn nw_04_an_inherited_connection_cannot_be_used() {
+    in_a_world("nw_04_an_inherited_connection_cannot_be_used", |world| {
+        let through = |runner: &str| {
+            let port = world.server.port;
+            let script = format!("exec 5<>/dev/tcp/192.0.2.10/{port}; {runner} sh -c 'echo x >&5'");
+            world.hits(|| {
+                run(Command::new("bash").args(["-c", &script]));
+                std::thread::sleep(Duration::from_millis(200));
+            })
+        };
+        assert_eq!(through(""), 1);
+        assert_eq!(through(&format!("{} --", env!("CARGO_BIN_EXE_srt"))), 0);
+    });
+}
+
+#[test]
+fn nw_07_the_environment_opens_no_way_out() {
+    in_a_world("nw_07_the_environment_opens_no_way_out", |world| {
+        world.is_reached(&["app.test", "192.0.2.10"], "http://app.test:PORT/");
+        let url = format!("http://{}/", world.address("evil.test"));
+        for set in [
+            "env -u http_proxy -u HTTP_PROXY NO_PROXY='*'",
+            "env no_proxy=.test",
+            "env http_proxy=",
+        ] {
+            let script = format!("{set} curl -sS -m 5 {url}");
+            let hits = world.hits(|| drop(world.srt(&["app.test"], &[]).sh(&script)));
+            assert_eq!(hits, 0, "{set}");
+        }
+        let hits = world.hits(|| {
+            let srt = world
+                .srt(&["app.test"], &[])
+                .env("NO_PROXY", "*")
+                .env("no_proxy", "*");
+            drop(srt.run(&["curl", "-sS", "-m", "5", &url]));
+        });
+        assert_eq!(hits, 0, "the caller's NO_PROXY");
+    });
+}
+
+#[test]
+fn nw_09_loopback_inside_works_and_is_not_the_hosts() {
+    in_a_world(
+        "nw_09_loopback_inside_works_and_is_not_the_hosts",
+        |world| {
+            let script = "import http.server, threading, urllib.request as r\n\
+            for host in ['127.0.0.1', '::1', '0.0.0.0']:\n\
+            \x20   class S(http.server.ThreadingHTTPServer):\n\
+            \x20       address_family = 10 if ':' in host else 2\n\
+            \x20   s = S((host, 0), http.server.SimpleHTTPRequestHandler)\n\
+            \x20   threading.Thread(target=s.serve_forever, daemon=True).start()\n\
+            \x20   name = {'::1': '[::1]', '0.0.0.0': 'localhost'}.get(host, host)\n\
+            \x20   print(r.urlopen(f'http://{name}:{s.server_port}/').status)\n";
+            let inside = world
+                .srt(&[], &[])
+                .run(&["/usr/bin/python3", "-c", script])
+                .succeeds();
+            assert_eq!(inside.stdout, "200\n200\n200\n");
+
+            let port = world.server.port;
+            let direct = format!("curl -sS -m 5 --noproxy '*' http://127.0.0.1:{port}/");
+            assert_eq!(world.hits(|| drop(harness::outside(&direct).succeeds())), 1);
+            assert_eq!(
+                world.hits(|| drop(world.srt(&[], &[]).sh(&direct).fails())),
+                0
+            );
+            let ran = world.is_not_reached(&["loop.test"], "http://loop.test:PORT/");
+            assert!(ran.stdout.contains("resolves to"), "{ran:?}");
+        },
+    );
+}
+
+#[test]
+fn nw_10_a_server_inside_is_not_seen_outside() {
+    in_a_world("nw_10_a_server_inside_is_not_seen_outside", |world| {
+        let script = "import socket, sys; s = socket.create_server(('0.0.0.0', 8123)); \
+            print('up', flush=True); sys.stdin.read()";
+        let try_it = |mut command: Command| {
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut child = command.spawn().expect("python3 is installed");
+            let mut up = [0; 3];
+            child
+                .stdout
+                .as_mut()
+                .expect("piped")
+                .read_exact(&mut up)
+                .expect("it comes up");
+            let reached = TcpStream::connect("127.0.0.1:8123").is_ok();
+            let table = fs::read_to_string("/proc/net/tcp").expect("proc is mounted");
+            drop(child.stdin.take());
+            assert!(child.wait().expect("it is our child").success());
+            // 8123 is 1FBB.
+            (reached, table.contains(":1FBB "))
+        };
+        let mut outside = Command::new("/usr/bin/python3");
+        outside.args(["-c", script]);
+        assert_eq!(try_it(outside), (true, true));
+        let inside = world
+            .srt(&[], &[])
+            .into_command(&["/usr/bin/python3", "-c", script]);
+        assert_eq!(try_it(inside), (false, false));
+    });
+}
+
+#[test]
+fn nw_13_nw_14_deny_beats_allow_in_every_spelling() {
+    in_a_world("nw_13_nw_14_deny_beats_allow_in_every_spelling", |world| {
+        let allowed = ["evil.test", "*.app.test", "192.0.2.11"];
+        world.is_reached(&allowed, "http://evil.test:PORT/");
+        for denied in ["evil.test", "EVIL.test", "192.0.2.11", "192.0.2.0/24", "*"] {
+            for host in ["evil.test", "EVIL.Test", "evil.test."] {
+                let url = format!("http://{}/", world.address(host));
+                let hits = world.hits(|| {
+                    let srt = world.srt(&allowed, &[denied]);
+                    drop(srt.run(&["curl", "-sS", "-m", "5", "--noproxy", "", &url]));
+                });
+                assert_eq!(hits, 0, "{host} with {denied} denied");
+            }
+        }
+        world.is_reached(&allowed, "http://evil.app.test:PORT/");
+        let url = format!("http://{}/", world.address("evil.app.test"));
+        let hits = world.hits(|| {
+            let srt = world.srt(&allowed, &["*.app.test"]);
+            drop(srt.run(&["curl", "-sS", "-m", "5", "--noproxy", "", &url]));
+        });
+        assert_eq!(hits, 0, "a denied wildcard");
+        for host in ["evil.test..", ".evil.test", "evil..test"] {
+            world.is_not_reached(&allowed, &format!("http://{host}:PORT/"));
+        }
+    });
+}
+
+#[test]
+fn nw_16_the_host_that_is_checked_is_the_one_that_is_asked() {
+    in_a_world(
+        "nw_16_the_host_that_is_checked_is_the_one_that_is_asked",
+        |world| {
+            let allowed = ["app.test", "192.0.2.10"];
+            world.is_reached(&allowed, "http://app.test:PORT/");
+            let port = world.server.port;
+            let targets = [
+                format!("http://app.test@evil.test:{port}/"),
+                format!("http://evil.test:{port}\\@app.test/"),
+                format!("http://app.test:{port}#@evil.test:{port}/"),
+                format!("http://evil.test;app.test:{port}/"),
+                format!("http://app.test,evil.test:{port}/"),
+                format!("http://app.test%40evil.test:{port}/"),
+                format!("http://evil.test:{port}/"),
+            ];
+            for target in targets {
+                // curl would tidy the URL up first.
+                let script = "import socket, sys\n\
+                s = socket.create_connection(('127.0.0.1', 3128), 5)\n\
+                s.sendall(f'GET {sys.argv[1]} HTTP/1.1\\r\\nHost: {sys.argv[2]}\\r\\n\\r\\n'.encode())\n\
+                print(s.recv(400).decode().split('\\r\\n')[0])\n";
+                let hits = world.hits(|| {
+                    let host = format!("app.test:{port}");
+                    let srt = world.srt(&allowed, &[]);
+                    let ran = srt.run(&["/usr/bin/python3", "-c", script, &target, &host]);
+                    let refused = ran.stdout.starts_with("HTTP/1.1 4");
+                    assert!(refused, "{target}: {ran:?}");
+                });
+                assert_eq!(hits, 0, "{target}");
+            }
+        },
+    );
+}
+
+#[test]
+fn nw_23_nw_26_a_listed_name_that_leads_inwards_is_refused() {
+    in_a_world(
+        "nw_23_nw_26_a_listed_name_that_leads_inwards_is_refused",
+        |world| {
+            let names = [
+                ("loop.test", "127.0.0.1"),
+                ("evil.localhost.test", "127.0.0.1"),
+                ("private.test", "10.0.0.5"),
+                ("shared.test", "100.64.0.1"),
+                ("metadata.test", "169.254.169.254"),
+                ("ula.test", "[fd00::5]"),
+                // An ordinary address, but this host's own.
+                ("evil.test", "192.0.2.11"),
+            ];
+            for (name, address) in names {
+                let url = format!("http://{name}:PORT/");
+                world.is_reached(&[name, address], &url);
+                let ran = world.is_not_reached(&[name], &url);
+                assert!(ran.stdout.contains("resolves to"), "{name}: {ran:?}");
+                assert!(
+                    !ran.shows(address.trim_matches(['[', ']'])),
+                    "{name}: {ran:?}"
+                );
+            }
+            for literal in [
+                "127.0.0.1",
+                "0.0.0.0",
+                "2130706433",
+                "0x7f.1",
+                "[::1]",
+                "[::ffff:127.0.0.1]",
+            ] {
+                world.is_not_reached(&["app.test"], &format!("http://{literal}:PORT/"));
+            }
+        },
+    );
+}
+
+#[test]
+fn nw_33_a_literal_address_is_allowed_exactly() {
+    in_a_world("nw_33_a_literal_address_is_allowed_exactly", |world| {
+        world.is_reached(&["10.0.0.5"], "http://10.0.0.5:PORT/");
+        world.is_reached(&["10.0.0.0/24"], "http://10.0.0.6:PORT/");
+        let ran = world.is_not_reached(&["10.0.0.5"], "http://10.0.0.6:PORT/");
+        assert!(ran.stdout.contains("10.0.0.6"), "{ran:?}");
+        world
+            .curl(&["*.0.0.5"], "http://10.0.0.5:PORT/")
+            .is_refused("*.0.0.5");
+    });
+}
+
+#[test]
+fn socks_reaches_what_is_listed_and_refuses_the_rest_with_code_2() {
+    in_a_world(
+        "socks_reaches_what_is_listed_and_refuses_the_rest_with_code_2",
+        |world| {
+            if cfg!(not(feature = "socks")) {
+                return skip("this build has no SOCKS proxy");
+            }
+            let ask = |host: &str| {
+                let url = format!("http://{}/", world.address(host));
+                let srt = world.srt(&["app.test", "192.0.2.10"], &[]);
+                srt.run(&[
+                    "curl",
+                    "-sS",
+                    "-m",
+                    "5",
+                    "--noproxy",
+                    "",
+                    "--socks5-hostname",
+                    "127.0.0.1:1080",
+                    &url,
+                ])
+            };
+            assert_eq!(world.hits(|| drop(ask("app.test").succeeds())), 1);
+            let mut refused = None;
+            assert_eq!(world.hits(|| refused = Some(ask("evil.test"))), 0);
+            let refused = refused.expect("it ran");
+            assert!(refused.stderr.contains("(2)"), "{refused:?}");
+        },
+    );
+}
