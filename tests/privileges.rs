@@ -4,7 +4,9 @@ mod harness;
 
 use std::ffi::OsStr;
 use std::fs::{self};
+use std::os::linux::net::SocketAddrExt;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
 
 use harness::{Scratch, Srt, canary, is_root, outside, probe, run, skip, wrapped};
@@ -62,7 +64,7 @@ fn the_caller_is_mapped_to_itself_and_nobody_else() {
 }
 
 /// Acts that all need an outer process or open kernel code; see tests/probe/probe.py.
-const REFUSED_ACTS: [&str; 30] = [
+const REFUSED_ACTS: [&str; 29] = [
     "add_key",
     "bpf",
     "clone-user",
@@ -80,7 +82,6 @@ const REFUSED_ACTS: [&str; 30] = [
     "perf_event_open",
     "pidfd_getfd",
     "pivot_root",
-    "ptrace-seize",
     "request_key",
     "sethostname",
     "setns",
@@ -98,19 +99,88 @@ const REFUSED_ACTS: [&str; 30] = [
 #[test]
 fn the_kernels_wider_surface_is_refused() {
     let scratch = Scratch::new("surface");
+    let mut victim = Command::new("sleep").arg("100").spawn();
+    let victim = victim.as_mut().expect("sleep is there");
+    let pid = victim.id().to_string();
     let program = probe("probe.py");
-    let words: Vec<&OsStr> = ["python3".as_ref(), program.as_os_str()]
-        .into_iter()
-        .chain(REFUSED_ACTS.map(OsStr::new))
-        .collect();
-    let ran = Srt::new(&scratch).run(&words).succeeds();
+    let mut words = vec![
+        "python3".as_ref(),
+        program.as_os_str(),
+        "--pid".as_ref(),
+        pid.as_ref(),
+    ];
+    words.extend(REFUSED_ACTS.map(OsStr::new));
+    // With the rights over a namespace of its own, so that the kernel itself refuses little.
+    let native = run(Command::new("unshare").arg("-r").args(&words));
+    let ran = Srt::new(&scratch).run(&words);
+    drop(victim.kill());
+    drop(victim.wait());
+    let refused = |line: &&str| line.ends_with(" EPERM") || line.ends_with(" ENOSYS");
+    let reached = native.stdout.lines().filter(|line| !refused(line)).count();
+    assert!(reached >= 20, "{} {}", native.stdout, native.stderr);
+    let ran = ran.succeeds();
     for line in ran.stdout.lines() {
-        assert!(
-            line.ends_with(" EPERM") || line.ends_with(" ENOSYS"),
-            "{line}"
-        );
+        assert!(refused(&line), "{line}");
     }
     assert_eq!(ran.stdout.lines().count(), REFUSED_ACTS.len());
+}
+
+#[test]
+fn code_of_another_architecture_ends_the_process() {
+    if !cfg!(target_arch = "x86_64") {
+        return skip("int 0x80 and x32 are those of x86_64");
+    }
+    let scratch = Scratch::new("int80");
+    let program = probe("probe.py");
+    let words = [
+        "python3".as_ref(),
+        program.as_os_str(),
+        "int80".as_ref(),
+        "x32".as_ref(),
+    ];
+    let native = run(Command::new(words[0]).args(&words[1..])).succeeds();
+    assert!(
+        native.shows("int80 ok") || native.shows("int80 signal SIGSEGV"),
+        "{}",
+        native.stdout
+    );
+    let ran = Srt::new(&scratch).run(&words).succeeds();
+    assert_eq!(ran.stdout, "int80 signal SIGSYS\nx32 signal SIGSYS\n");
+}
+
+#[test]
+fn no_socket_of_the_host_can_be_connected() {
+    let scratch = Scratch::new("unix");
+    let path = scratch.path("cwd/socket");
+    scratch.dir("cwd");
+    let named = UnixListener::bind(&path).expect("the scratch directory is writable");
+    let name = scratch.marker().as_bytes();
+    let address = SocketAddr::from_abstract_name(name).expect("short");
+    let unnamed = UnixListener::bind_addr(&address).expect("the name is free");
+    let script = format!(
+        "
+import socket
+for address in ({:?}, '\\0' + {:?}):
+    try:
+        s = socket.socket(socket.AF_UNIX); s.connect(address); print('connected')
+    except OSError as error: print(error.strerror)
+",
+        path.display().to_string(),
+        scratch.marker()
+    );
+    let words = ["python3", "-c", &script];
+    let native = run(Command::new(words[0]).args(&words[1..])).succeeds();
+    assert_eq!(native.stdout, "connected\nconnected\n");
+    for listener in [&named, &unnamed] {
+        listener.accept().expect("the control came through");
+        listener.set_nonblocking(true).expect("a socket");
+    }
+    let ran = Srt::new(&scratch)
+        .allow_write(scratch.path("cwd"))
+        .run(&words)
+        .succeeds();
+    assert!(!ran.shows("connected"), "{}", ran.stdout);
+    assert!(named.accept().is_err() && unnamed.accept().is_err());
 }
 
 #[test]
