@@ -344,7 +344,7 @@ fn a_root_command_owns_nothing_of_root_but_files() {
     }
     let scratch = Scratch::new("root");
     let file = scratch.file("file", "x");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).expect("it is ours");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o0)).expect("it is ours");
     assert!(fs::read(&file).is_ok(), "root reads it outside");
     let words = ["cat", file.to_str().expect("ASCII")];
     Srt::new(&scratch).run(&words).fails();
