@@ -162,6 +162,13 @@ fn no_dropped_privileges_no_command() {
         refused(errno, "capset", "cannot drop capabilities: capset");
         refused(errno, "prctl", "cannot");
     }
+    refused("EPERM", "prctl:1", "prctl(PR_SET_PDEATHSIG)");
+    refused("EPERM", "prctl:4", "prctl(PR_SET_DUMPABLE)");
+    // Securebits, bounding set, ambient set, no_new_privs.
+    for option in ["prctl:28", "prctl:24", "prctl:47"] {
+        refused("EPERM", option, "cannot drop capabilities");
+    }
+    refused("EPERM", "prctl:38", "cannot");
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod harness;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -292,7 +293,7 @@ print('sockets', len(open('/proc/net/unix').readlines()) - 1)
         .env("TMPDIR", &tmp)
         .into_command(&["sleep", "100"]);
     let ran = run(&mut wrapped(
-        &["unshare", "-rn", "python3", "-c", script],
+        &["unshare", "-cn", "python3", "-c", script],
         &srt,
     ));
     nothing_runs_in(&scratch);
@@ -307,6 +308,38 @@ print('sockets', len(open('/proc/net/unix').readlines()) - 1)
         .into_command(&["true"]);
     run(&mut wrapped(&["unshare", "-rn"], &next)).succeeds();
     assert_eq!(fs::read_dir(&tmp).expect("we made it").count(), 0);
+}
+
+#[test]
+fn a_name_taken_by_somebody_else_is_no_obstacle() {
+    let scratch = Scratch::new("taken");
+    let tmp = scratch.dir("tmp");
+    let uid = nix::unistd::geteuid();
+    // Not closed to others, as a directory of theirs would not be.
+    let taken = scratch.dir(&format!("tmp/srt-{uid}"));
+    fs::set_permissions(&taken, fs::Permissions::from_mode(0o777)).expect("it is ours");
+    let start = || Srt::new(&scratch).env("TMPDIR", &tmp);
+    let ran = start().sh("echo $TMPDIR").succeeds();
+    let private = ran.stdout.lines().next().unwrap_or_default();
+    assert!(
+        private.starts_with(&format!("{}/srt-{uid}-", tmp.display())),
+        "{private}"
+    );
+    assert_eq!(fs::read_dir(&taken).expect("we made it").count(), 0);
+    assert_eq!(
+        fs::read_dir(&tmp).expect("we made it").count(),
+        1,
+        "only what was taken"
+    );
+
+    let mut live = Live::start(start().into_command(&["sh", "-c", "echo ready; cat"]));
+    assert_eq!(live.line(), "ready");
+    kill(live.pid(), Signal::SIGKILL).expect("it runs");
+    drop(live.end());
+    assert_eq!(fs::read_dir(&tmp).expect("we made it").count(), 2);
+    assert!(wait_until(|| processes_with(scratch.marker()).is_empty()));
+    start().run(&["true"]).succeeds();
+    assert_eq!(fs::read_dir(&tmp).expect("we made it").count(), 1);
 }
 
 #[test]

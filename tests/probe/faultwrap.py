@@ -5,8 +5,8 @@ usage: faultwrap.py ERRNO CALL[,CALL...] -- COMMAND...
 
 Installs a seccomp filter that answers ERRNO (EPERM, ENOSYS, ...) to each CALL, as an older
 kernel or a container would, then executes COMMAND. `clone` is refused only with namespace
-flags, so that the command can still fork; `clone3` always, because its flags lie in memory.
-x86_64 and aarch64.
+flags, so that the command can still fork; `clone3` always, because its flags lie in memory;
+`prctl:28` only with that first argument. x86_64 and aarch64.
 """
 
 import ctypes
@@ -45,11 +45,15 @@ def program(calls, answer):
     column = 1 if platform.machine() == "aarch64" else 0
     code = []
     for call in calls:
+        call, _, first = call.partition(":")
         number, refuse = CALLS[call][column], (RETURN, 0, 0, ERRNO | answer)
         code.append((LOAD, 0, 0, NUMBER))
         if call == "clone":
             code += [(JUMP_EQUAL, 0, 3, number), (LOAD, 0, 0, FIRST_ARGUMENT)]
             code += [(JUMP_SET, 0, 1, NAMESPACES), refuse]
+        elif first:
+            code += [(JUMP_EQUAL, 0, 3, number), (LOAD, 0, 0, FIRST_ARGUMENT)]
+            code += [(JUMP_EQUAL, 0, 1, int(first)), refuse]
         else:
             code += [(JUMP_EQUAL, 0, 1, number), refuse]
     return code + [(RETURN, 0, 0, ALLOW)]
@@ -75,7 +79,7 @@ def main(words):
     if len(words) < 4 or words[2] != "--":
         sys.exit(__doc__)
     answer, calls, command = getattr(errno, words[0], None), words[1].split(","), words[3:]
-    unknown = [call for call in calls if call not in CALLS]
+    unknown = [call for call in calls if call.split(":")[0] not in CALLS]
     if unknown or not isinstance(answer, int):
         sys.exit(f"faultwrap: unknown: {', '.join(unknown) or words[0]}")
     install(program(calls, answer))

@@ -66,13 +66,18 @@ fn confine_and_wait(
 
 /// Tries each candidate as execvp(3) does; returns only on failure.
 fn execute(plan: &Plan) -> Failure {
+    let searched = plan
+        .argv
+        .first()
+        .is_some_and(|word| !word.as_bytes().contains(&b'/'));
     let mut last = Errno::ENOENT;
     for program in &plan.programs {
         let error = sys::execve(program, &plan.argv, &plan.env);
         match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
             Errno::ENOEXEC => return execute_script(plan, program),
-            // A directory on PATH that cannot be searched does not hide a later one, but the
-            // status tells that something was found.
+            // What lies in a directory on PATH that cannot be searched was not found.
+            Errno::EACCES if searched && !exists(program) => {}
+            // A later directory may have one that can be executed.
             Errno::EACCES => last = Errno::EACCES,
             Errno::ENOENT | Errno::ENOTDIR => {}
             errno => {
@@ -82,6 +87,10 @@ fn execute(plan: &Plan) -> Failure {
         }
     }
     failed_to_execute(plan, last)
+}
+
+fn exists(program: &CString) -> bool {
+    nix::sys::stat::stat(program.as_c_str()).is_ok()
 }
 
 fn execute_script(plan: &Plan, script: &CString) -> Failure {
@@ -97,7 +106,6 @@ fn failed_to_execute(plan: &Plan, errno: Errno) -> Failure {
         .argv
         .first()
         .map(|word| word.to_string_lossy().into_owned());
-    let exists = |program: &CString| nix::sys::stat::stat(program.as_c_str()).is_ok();
     let step = match errno {
         Errno::ENOENT if plan.programs.iter().any(exists) => Step::NoInterpreter,
         Errno::ENOENT | Errno::ENOTDIR | Errno::ENAMETOOLONG | Errno::ELOOP => Step::NotFound,

@@ -66,12 +66,37 @@ impl RunDirectory {
         if statvfs(base)?.f_flag.contains(StatVfsMountFlags::NOEXEC) {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
-        let parent = base.join(format!("srt-{uid}"));
+        let usual = base.join(format!("srt-{uid}"));
+        match Self::create_below(&usual, uid) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            other => return other,
+        }
+        // Somebody else has taken the name, which everybody can guess. Another will do; what
+        // killed runs left under such names goes first.
+        let prefix = format!("srt-{uid}-");
+        for entry in fs::read_dir(base)?.flatten() {
+            let ours = entry.metadata().is_ok_and(|found| found.uid() == uid);
+            if ours
+                && entry
+                    .file_name()
+                    .as_encoded_bytes()
+                    .starts_with(prefix.as_bytes())
+            {
+                sweep(&entry.path());
+                drop(fs::remove_dir(entry.path()));
+            }
+        }
+        let mut name = OsString::from(prefix);
+        name.push(random_name()?);
+        Self::create_below(&base.join(name), uid)
+    }
+
+    fn create_below(parent: &Path, uid: u32) -> io::Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         for _ in 0..ATTEMPTS {
-            match make_private(&parent, uid).and_then(|()| Self::lock_new(&parent)) {
+            match make_private(parent, uid).and_then(|()| Self::lock_new(parent)) {
                 Ok(directory) => {
-                    directory.sweep();
+                    sweep(parent);
                     return Ok(directory);
                 }
                 Err(error) => last = error,
@@ -141,19 +166,19 @@ impl RunDirectory {
                 Error::new(Kind::Launch, goal).call("mkdir", error)
             })
     }
+}
 
-    /// Removes the directories of runs that were killed.
-    fn sweep(&self) {
-        let Ok(entries) = fs::read_dir(&self.parent) else {
-            return;
+/// Removes the directories of runs that were killed.
+fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten().map(|entry| entry.path()) {
+        let Ok(directory) = open_directory(&entry) else {
+            continue;
         };
-        for entry in entries.flatten().map(|entry| entry.path()) {
-            let Ok(directory) = open_directory(&entry) else {
-                continue;
-            };
-            if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                remove_tree(&entry);
-            }
+        if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            remove_tree(&entry);
         }
     }
 }

@@ -1,0 +1,247 @@
+//! Which descriptors the command gets, and what it can do with them.
+
+mod harness;
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::process::Command;
+
+use harness::{Scratch, Srt, outside, run, run_with_input, wrapped};
+
+#[test]
+fn only_the_standard_descriptors_reach_the_command() {
+    let scratch = Scratch::new("descriptors");
+    let open = "
+import os, socket, sys
+kept = [os.open('/', os.O_RDONLY), os.open('/etc/passwd', os.O_RDONLY), *os.pipe()]
+kept += [socket.socket().detach(), socket.socket(socket.AF_UNIX).detach(), os.memfd_create('x')]
+kept.append(os.dup2(kept[0], 251))
+[os.set_inheritable(fd, True) for fd in kept]
+os.execvp(sys.argv[1], sys.argv[1:])
+";
+    // The shell globs before it opens anything.
+    let words = ["sh", "-c", "echo /proc/self/fd/*"];
+    let native = run(Command::new("python3").args(["-c", open]).args(words)).succeeds();
+    assert!(native.shows("/proc/self/fd/251"), "{}", native.stdout);
+    let srt = Srt::new(&scratch).into_command(&words);
+    let ran = run(&mut wrapped(&["python3", "-c", open], &srt)).succeeds();
+    assert_eq!(
+        ran.stdout,
+        "/proc/self/fd/0 /proc/self/fd/1 /proc/self/fd/2 /proc/self/fd/3\n"
+    );
+}
+
+/// Adds flags to a run, which come before its command.
+fn with_flags(flags: &[&str], srt: &Command) -> Command {
+    let mut command = Command::new(srt.get_program());
+    command.args(flags).args(srt.get_args());
+    if let Some(directory) = srt.get_current_dir() {
+        command.current_dir(directory);
+    }
+    for (name, value) in srt
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)))
+    {
+        command.env(name, value);
+    }
+    command
+}
+
+#[test]
+fn a_passed_descriptor_reaches_the_command_and_no_other() {
+    let scratch = Scratch::new("pass-fd");
+    let file = scratch.file("cwd/file", "content\n");
+    let srt = Srt::new(&scratch).into_command(&["sh", "-c", "cat <&7; echo /proc/self/fd/[4-9]"]);
+    let srt = with_flags(&["--pass-fd", "7"], &srt);
+    let open = format!("exec \"$0\" \"$@\" 6<{0} 7<{0}", file.display());
+    let ran = run(&mut wrapped(&["sh", "-c", &open], &srt)).succeeds();
+    assert_eq!(ran.stdout, "content\n/proc/self/fd/7\n");
+}
+
+#[test]
+fn a_descriptor_that_is_not_open_cannot_name_a_file_of_ours() {
+    let scratch = Scratch::new("pass-ours");
+    let events = scratch.path("events");
+    let srt = Srt::new(&scratch).into_command(&["true"]);
+    let events = events.to_str().expect("ASCII");
+    for number in ["3", "4", "5", "6", "7", "8"] {
+        let ran = run(&mut with_flags(
+            &["--events", events, "--pass-fd", number],
+            &srt,
+        ));
+        ran.is_refused(&format!("descriptor {number} is not open"));
+    }
+}
+
+#[test]
+fn make_shares_its_job_slots_with_a_make_inside() {
+    let scratch = Scratch::new("make");
+    scratch.file(
+        "cwd/Makefile",
+        "all:\n\t+@$(SRT) make -f sub --no-print-directory\n",
+    );
+    scratch.file("cwd/sub", "all: a b\na b:\n\t@echo $@ $(MAKEFLAGS)\n");
+    let srt = Srt::new(&scratch).into_command(&["true"]);
+    let words: Vec<_> = [srt.get_program()]
+        .into_iter()
+        .chain(srt.get_args())
+        .collect();
+    let line = words[..words.len() - 1].join(OsStr::new(" "));
+    let mut make = Command::new("make");
+    make.arg("-j2")
+        .arg([OsStr::new("SRT="), &line].concat_words())
+        .current_dir(scratch.path("cwd"));
+    let ran = run(&mut make).succeeds();
+    assert!(ran.shows("jobserver-auth="), "{}", ran.stdout);
+    assert!(!ran.shows("jobserver unavailable"), "{}", ran.stderr);
+}
+
+trait ConcatWords {
+    fn concat_words(&self) -> OsString;
+}
+
+impl ConcatWords for [&OsStr; 2] {
+    fn concat_words(&self) -> OsString {
+        let mut joined = self[0].to_owned();
+        joined.push(self[1]);
+        joined
+    }
+}
+
+#[test]
+fn a_named_job_server_can_be_used_where_nothing_else_is_writable() {
+    let scratch = Scratch::new("fifo");
+    let fifo = scratch.path("jobs");
+    outside(&format!("mkfifo {}", fifo.display())).succeeds();
+    let reader = File::options()
+        .read(true)
+        .write(true)
+        .open(&fifo)
+        .expect("it is ours");
+    let write = format!("printf + > {}", fifo.display());
+    Srt::new(&scratch)
+        .sh(&format!("timeout 1 sh -c '{write}'"))
+        .fails();
+    let flags = format!(" -j2 --jobserver-auth=fifo:{}", fifo.display());
+    Srt::new(&scratch)
+        .env("MAKEFLAGS", flags)
+        .sh(&write)
+        .succeeds();
+    let mut token = [0; 1];
+    std::io::Read::read_exact(&mut &reader, &mut token).expect("a token came");
+    assert_eq!(&token, b"+");
+}
+
+#[test]
+fn sockets_and_directories_as_standard_descriptors_are_refused() {
+    let scratch = Scratch::new("standard");
+    let srt = Srt::new(&scratch).into_command(&["touch", "/dev/null"]);
+    let open = "
+import os, socket, sys
+kind, number = sys.argv[1], int(sys.argv[2])
+if kind == 'directory': fd = os.open('/', os.O_RDONLY)
+elif kind == 'path': fd = os.open('/etc/passwd', os.O_PATH)
+elif kind == 'dgram-pair': fd = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].detach()
+elif kind == 'stream-pair':
+    ours, theirs = socket.socketpair()
+    fd = theirs.detach()
+    os.set_inheritable(ours.fileno(), True)
+else:
+    family, type = kind.split('/')
+    fd = socket.socket(getattr(socket, family), getattr(socket, type)).detach()
+os.dup2(fd, number)
+os.execvp(sys.argv[3], sys.argv[3:])
+";
+    let refused = [
+        "directory",
+        "path",
+        "dgram-pair",
+        "AF_INET/SOCK_STREAM",
+        "AF_INET/SOCK_DGRAM",
+        "AF_INET6/SOCK_STREAM",
+        "AF_NETLINK/SOCK_RAW",
+        "AF_UNIX/SOCK_DGRAM",
+    ];
+    for kind in refused {
+        for number in ["0", "1"] {
+            let ran = run(&mut wrapped(&["python3", "-c", open, kind, number], &srt));
+            ran.is_refused("which the sandbox could not confine");
+        }
+        let ran = run(&mut wrapped(&["python3", "-c", open, kind, "2"], &srt));
+        assert_eq!(ran.status, 125, "{kind}");
+    }
+    for number in ["0", "1", "2"] {
+        run(&mut wrapped(
+            &["python3", "-c", open, "stream-pair", number],
+            &srt,
+        ))
+        .succeeds();
+    }
+}
+
+#[test]
+fn standard_descriptors_can_be_opened_again_by_name() {
+    let scratch = Scratch::new("dev-stdout");
+    let script =
+        "cat /dev/stdin; echo out >/dev/stdout; echo err >/dev/stderr; echo fd >/proc/self/fd/1";
+    let pipes = run_with_input(
+        &mut Srt::new(&scratch).into_command(&["sh", "-c", script]),
+        b"in\n",
+    )
+    .succeeds();
+    assert_eq!(
+        (pipes.stdout.as_str(), pipes.stderr.as_str()),
+        ("in\nout\nfd\n", "err\n")
+    );
+
+    let (input, output) = (scratch.file("input", "in\n"), scratch.file("output", ""));
+    let script = "cat /dev/stdin; echo out >>/dev/stdout; ( : >/dev/stdin ) 2>/dev/null && echo reopened for writing";
+    let append = File::options()
+        .append(true)
+        .open(&output)
+        .expect("it is ours");
+    let mut command = Srt::new(&scratch).into_command(&["sh", "-c", script]);
+    let status = command
+        .stdin(File::open(&input).expect("just made"))
+        .stdout(append)
+        .status();
+    assert!(status.is_ok());
+    assert_eq!(
+        fs::read_to_string(&output).ok().as_deref(),
+        Some("in\nout\n")
+    );
+    assert_eq!(
+        fs::read_to_string(&input).ok().as_deref(),
+        Some("in\n"),
+        "opened for reading only"
+    );
+}
+
+#[test]
+fn output_to_a_closed_pipe_ends_the_command() {
+    let scratch = Scratch::new("yes");
+    let srt = Srt::new(&scratch).into_command(&["sh", "-c", "yes; echo status $? >&2"]);
+    let ran = run(&mut wrapped(&["sh", "-c", "\"$0\" \"$@\" | head -1"], &srt)).succeeds();
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str()),
+        ("y\n", "status 141\n")
+    );
+}
+
+#[test]
+fn output_to_a_full_device_fails_as_without_a_sandbox() {
+    let scratch = Scratch::new("full");
+    let end = |command: &mut Command| {
+        let full = File::options().write(true).open("/dev/full");
+        let output = command.stdout(full.expect("it is there")).output();
+        let output = output.expect("it can be started");
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
+    };
+    let words = ["sh", "-c", "echo x"];
+    let native = end(Command::new(words[0]).args(&words[1..]));
+    assert_ne!(native.0, Some(0));
+    assert_eq!(end(&mut Srt::new(&scratch).into_command(&words)), native);
+}
