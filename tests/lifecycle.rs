@@ -370,7 +370,11 @@ fn the_directory_of_a_living_run_stays() {
 #[test]
 fn a_stopped_srt_goes_on_when_continued() {
     let scratch = Scratch::new("stopped");
-    let command = Srt::new(&scratch).into_command(&["sh", "-c", "echo ready; exec cat"]);
+    let command = Srt::new(&scratch).into_command(&[
+        "sh",
+        "-c",
+        "echo ready; read line; echo $line; exec sleep 100",
+    ]);
     let mut live = Live::start(command);
     assert_eq!(live.line(), "ready");
     kill(live.pid(), Signal::SIGSTOP).expect("it runs");
