@@ -66,6 +66,7 @@ fn compare() -> ExitCode {
         proxied.push(sandbox.timed(&["requests", PROXY, &origin]).0);
     }
     let (direct, through) = (median(direct), median(through));
+    let (cpu, bare_cpu) = (median(cpu), median(bare_cpu));
     let lines = [
         Line {
             what: "1 GiB through CONNECT / bare splice relay, speed",
@@ -79,15 +80,23 @@ fn compare() -> ExitCode {
             unit: "",
             limit: Limit::None,
         },
+        // Absolute seconds say how fast this machine's loopback is; the bare relay is the least
+        // any relay can use on it.
+        Line {
+            what: "CPU of the proxies for 1 GiB / bare splice relay",
+            value: cpu / bare_cpu,
+            unit: "",
+            limit: Limit::AtMost(1.5),
+        },
         Line {
             what: "CPU of the proxies for 1 GiB",
-            value: median(cpu),
+            value: cpu,
             unit: " s",
-            limit: Limit::AtMost(0.2),
+            limit: Limit::None,
         },
         Line {
             what: "CPU of the bare relay for 1 GiB",
-            value: median(bare_cpu),
+            value: bare_cpu,
             unit: " s",
             limit: Limit::None,
         },

@@ -1,7 +1,6 @@
 //! Confinement by the primitives of the Linux kernel.
 
 pub mod launch;
-mod mountinfo;
 pub mod plan;
 pub mod support;
 pub(crate) mod sys;
@@ -11,9 +10,10 @@ use std::path::PathBuf;
 use crate::backend::{Backend, Command};
 use crate::error::{Error, Kind, Result};
 use crate::policy::filesystem::Access;
-use crate::policy::path::RealPath;
+use crate::policy::path::{FileKind, RealPath};
 use crate::policy::{Host, Policy};
 use launch::caller::Caller;
+use launch::mountinfo;
 use launch::run_directory::RunDirectory;
 use launch::{Launch, Sandbox};
 use plan::{Inputs, Layers, Plan};
@@ -96,7 +96,8 @@ fn own_tmpdir(policy: &Policy, host: &Host) -> Option<PathBuf> {
     let real = RealPath::resolve(&named)
         .ok()
         .filter(|_| named.is_absolute())?;
-    (policy.filesystem.access(real.as_path()) == Access::Write).then_some(named)
+    let writable = policy.filesystem.access(real.as_path()) == Access::Write;
+    (writable && real.id().kind == FileKind::Directory).then_some(named)
 }
 
 #[cfg(not(feature = "test-hooks"))]

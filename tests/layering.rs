@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 /// A unit of the design, and the paths of other units that it may name.
 type Row = (&'static str, &'static [&'static str]);
 
-const TABLE: [Row; 16] = [
+const TABLE: [Row; 17] = [
     ("error", &[]),
     ("settings", &["error"]),
     ("audit", &["error", "settings::Origin"]),
     ("linux::sys", &["error"]),
+    // It names mount points as policy names paths.
+    ("linux::mountinfo", &["error", "policy::path"]),
     // A denial carries the code, rule and remedy that its event reports.
     ("policy", &["error", "settings", "audit::event"]),
     ("egress", &["error", "policy", "audit"]),
@@ -29,6 +31,7 @@ const TABLE: [Row; 16] = [
             "backend",
             "linux::support",
             "linux::sys",
+            "linux::mountinfo",
             "linux::plan",
         ],
     ),
@@ -41,6 +44,7 @@ const TABLE: [Row; 16] = [
             "backend",
             "linux::support",
             "linux::sys",
+            "linux::mountinfo",
             "linux::plan",
             "linux::launch",
             "linux::broker",
@@ -59,6 +63,7 @@ const TABLE: [Row; 16] = [
             "linux",
             "linux::support",
             "linux::sys",
+            "linux::mountinfo",
             "linux::plan",
             "linux::launch",
             "linux::broker",

@@ -302,10 +302,11 @@ print('sockets', len(open('/proc/net/unix').readlines()) - 1)
     let parent = fs::read_dir(&tmp).expect("we made it").flatten().next();
     let parent = parent.expect("a killed run left its directory").path();
     assert!(fs::read_dir(&parent).is_ok_and(|found| found.count() > 0));
-    Srt::new(&scratch)
+    // As the same user: the directory's name holds the user id.
+    let next = Srt::new(&scratch)
         .env("TMPDIR", &tmp)
-        .run(&["true"])
-        .succeeds();
+        .into_command(&["true"]);
+    run(&mut wrapped(&["unshare", "-rn"], &next)).succeeds();
     assert_eq!(fs::read_dir(&tmp).expect("we made it").count(), 0);
 }
 
@@ -377,7 +378,8 @@ fn a_stopped_srt_goes_on_when_continued() {
     let mut live = Live::start(command);
     assert_eq!(live.line(), "ready");
     kill(live.pid(), Signal::SIGSTOP).expect("it runs");
-    let input = live.input.as_mut().expect("not closed yet");
+    // Open to the end: `cat` must not end by the end of its input.
+    let mut input = live.input.take().expect("not closed yet");
     input.write_all(b"passed\n").expect("cat reads");
     assert_eq!(live.line(), "passed", "the command needs srt for nothing");
     kill(live.pid(), Signal::SIGTERM).expect("it is stopped");

@@ -11,6 +11,7 @@ pub(crate) mod handoff;
 mod init;
 mod landlock;
 mod mount_table;
+pub(crate) mod mountinfo;
 pub(crate) mod namespaces;
 mod network;
 pub(crate) mod privileges;

@@ -29,6 +29,8 @@ pub struct Filesystem {
     allow_write: Rules,
     deny_write: Rules,
     pins: Vec<RealPath>,
+    /// Directories of the launcher and above them.
+    kept: Vec<PathBuf>,
     notes: Vec<String>,
     warnings: Vec<String>,
 }
@@ -75,6 +77,8 @@ impl Filesystem {
         policy.close_kernel_trees();
         policy.refuse_hidden_root(&settings.deny_read)?;
         policy.refuse_unprotected_names(&settings.deny_write, host)?;
+        policy.refuse_replaceable_grants(&settings.allow_read, host)?;
+        policy.refuse_replaceable_grants(&settings.allow_write, host)?;
         policy.warn_of_hard_links();
         policy.pin_ancestors();
         Ok(policy)
@@ -103,11 +107,15 @@ impl Filesystem {
 
     /// Grants writing to a directory made for this run.
     pub fn grant_private(&mut self, path: RealPath) {
+        // What the launcher removes afterwards must still be the directory it made.
+        let run = path.as_path().ancestors().skip(1).map(Path::to_owned);
+        self.kept.extend(run);
         self.allow_write.push(Rule {
             entry: path.to_string(),
             path,
             origin: built_in("filesystem.allowWrite"),
         });
+        self.pin_ancestors();
     }
 
     /// Returns the paths that the two deny lists name.
@@ -182,7 +190,7 @@ impl Filesystem {
             .collect();
     }
 
-    /// Lists every directory between a writable root and a protected path below it. A mount
+    /// Lists every directory between a writable root and what must stay in place below it. A mount
     /// point cannot be renamed (EBUSY), but its parent could be, and the name would be free.
     fn pinned_names(&self) -> Vec<PathBuf> {
         let protected = self
@@ -190,6 +198,7 @@ impl Filesystem {
             .filter(|rule| self.access(rule.path.as_path()) != Access::Write);
         let ancestors = protected.flat_map(|rule| rule.path.as_path().ancestors().skip(1));
         let mut writable: Vec<_> = ancestors
+            .chain(self.kept.iter().map(PathBuf::as_path))
             .filter(|path| path.parent().is_some() && self.access(path) == Access::Write)
             .map(Path::to_path_buf)
             .collect();
@@ -305,6 +314,25 @@ impl Filesystem {
                     "does not exist in a writable directory, where nothing keeps it from being made",
                 )
                 .with_hint("create the path first, or take the entry out"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a grant that a command could make lead anywhere, for the next run to open.
+    fn refuse_replaceable_grants(&self, entries: &[Entry], host: &Host) -> Result<()> {
+        for entry in entries {
+            let way = path::way(&path::absolute(entry, host)?);
+            let replaceable = way.links.iter().find(|link| self.is_in_writable(link));
+            if let Some(link) = replaceable
+                && !self.is_in_writable(&way.end)
+            {
+                let what = format!(
+                    "{} is a link in a writable directory: a command could make the next run grant anything",
+                    link.display()
+                );
+                let hint = format!("name the path it leads to: {}", way.end.display());
+                return Err(path::entry_error(entry, &what).with_hint(hint));
             }
         }
         Ok(())

@@ -171,7 +171,7 @@ pub fn absolute(entry: &Entry, host: &Host) -> Result<PathBuf> {
         ));
     }
     let rest = match text.strip_prefix('~') {
-        None => return Ok(host.cwd.join(text)),
+        None => return Ok(plain(&host.cwd.join(text))),
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
         Some(_) => {
             return Err(entry_error(entry, "`~name` is not supported")
@@ -185,7 +185,13 @@ pub fn absolute(entry: &Entry, host: &Host) -> Result<PathBuf> {
         )
         .with_hint("set HOME, or write the path out")
     })?;
-    Ok(home.join(rest))
+    Ok(plain(&home.join(rest)))
+}
+
+/// Drops `.` and the slashes at the end: the kernel takes `file/` for a directory that does
+/// not exist (ENOTDIR), and a deny that was written so would cover nothing.
+fn plain(path: &Path) -> PathBuf {
+    path.components().collect()
 }
 
 /// Starts an error about one entry, with the place it stands at.

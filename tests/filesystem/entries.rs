@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, Instant};
 
-use super::harness::{Scratch, Srt};
+use super::harness::{Scratch, Srt, canary};
 use super::{content, listing};
 
 #[test]
@@ -89,6 +89,59 @@ fn a_write_grant_that_is_a_link_opens_what_it_leads_to() {
         .succeeds();
     assert_eq!(listing(&real), ["f"]);
     assert_eq!(listing(&scratch.path("disk")), ["real"]);
+}
+
+#[test]
+fn a_grant_that_a_command_could_retarget_is_refused() {
+    let scratch = Scratch::new("planted-link");
+    let (work, outside) = (scratch.dir("work"), scratch.dir("outside"));
+    scratch.dir("work/inside");
+    symlink(&outside, work.join("link")).expect("the name is free");
+    symlink("inside", work.join("harmless")).expect("the name is free");
+    let srt = || Srt::new(&scratch).allow_write(&work);
+
+    let hint = format!("name the path it leads to: {}", outside.display());
+    srt()
+        .allow_write(work.join("link"))
+        .run(&["true"])
+        .is_refused(&hint);
+    srt()
+        .allow_read(work.join("link"))
+        .run(&["true"])
+        .is_refused(&hint);
+    srt()
+        .allow_write(work.join("harmless"))
+        .run(&["true"])
+        .succeeds();
+    srt().allow_write(&outside).run(&["true"]).succeeds();
+}
+
+#[test]
+fn a_slash_after_the_name_of_a_file_changes_nothing() {
+    let scratch = Scratch::new("slash");
+    let canary = canary();
+    for name in ["hidden", "kept", "open"] {
+        scratch.file(name, &canary);
+    }
+    let srt = || Srt::new(&scratch).current_dir(scratch.path(""));
+    let script = "cat hidden; for f in kept open; do echo w > $f; done; true";
+
+    for end in ["/", "//", "/.", "/./"] {
+        let name = |name: &str| format!("{name}{end}");
+        let ran = srt()
+            .allow_write(".")
+            .deny_read(name("hidden"))
+            .deny_write(name("kept"))
+            .sh(script);
+        assert!(!ran.succeeds().shows(&canary), "{end}");
+        assert_eq!(content(&scratch.path("kept")), canary, "{end}");
+        assert_eq!(content(&scratch.path("open")), "w\n", "{end}");
+    }
+    srt()
+        .allow_write("open/")
+        .sh("echo again > open")
+        .succeeds();
+    assert_eq!(content(&scratch.path("open")), "again\n");
 }
 
 #[test]

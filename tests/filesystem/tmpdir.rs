@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::harness::{Scratch, Srt, run};
+use super::harness::{Scratch, Srt, outside, run, skip};
 use super::listing;
 
 #[test]
@@ -67,14 +67,53 @@ fn a_tmpdir_that_may_not_be_written_is_replaced() {
 #[test]
 fn nothing_of_the_launcher_can_be_written_but_its_tmpdir() {
     let scratch = Scratch::new("launcher");
+    if !is_writable("/var/tmp") {
+        skip("there is no second directory for temporary files on this machine");
+        return;
+    }
     let script = "run=$(dirname $TMPDIR); stat -c %a $run; ls -A $run; touch $TMPDIR/f && echo tmpdir
         case $run in /tmp/*) echo REACHABLE;; esac
-        (touch $run/f || mkdir $run/d || mv $TMPDIR $run/t || rmdir $TMPDIR || mv $run ${run}2 || rm -rf $run/egress.sock) 2>/dev/null && echo WRITABLE
+        try() { \"$@\" 2>/dev/null && echo WRITABLE: \"$@\"; }
+        try touch $run/f; try mkdir $run/d; try mv $TMPDIR $run/t; try rmdir $TMPDIR; try mv $run ${run}2; try chmod 777 $run
         ls -A $run";
     let ran = Srt::new(&scratch).allow_write("/tmp").sh(script);
-    // Removing a socket that is not there is no error: `rm -f` ends the chain.
-    let expected = "700\ntmp\ntmpdir\nWRITABLE\ntmp\n";
-    assert_eq!(ran.stdout, expected, "{}", ran.stderr);
+    assert_eq!(ran.stdout, "700\ntmp\ntmpdir\ntmp\n", "{}", ran.stderr);
+}
+
+fn is_writable(directory: &str) -> bool {
+    outside(&format!("test -w {directory}")).status == 0
+}
+
+#[test]
+fn a_run_directory_in_a_grant_cannot_be_replaced_for_the_launcher_to_follow() {
+    let scratch = Scratch::new("replace");
+    let victim = scratch.dir("victim/below");
+    outside(&format!(
+        "chmod -R 755 {}",
+        scratch.path("victim").display()
+    ))
+    .succeeds();
+    let script = format!(
+        "run=$(dirname $TMPDIR); mv $run ${{run}}2 && ln -s {} $run && chmod 500 $(dirname $run); touch $TMPDIR/f && echo tmpdir",
+        scratch.path("victim").display()
+    );
+    let srt = Srt::new(&scratch)
+        .allow_write("/tmp")
+        .allow_write("/var/tmp");
+    let ran = srt.deny_write(scratch.path("victim")).sh(&script);
+
+    assert_eq!(ran.stdout, "tmpdir\n");
+    assert!(
+        ran.stderr.contains("Device or resource busy"),
+        "{}",
+        ran.stderr
+    );
+    assert!(victim.exists());
+    let modes = outside(&format!(
+        "stat -c %a {} {0}/below",
+        scratch.path("victim").display()
+    ));
+    assert_eq!(modes.stdout, "755\n755\n");
 }
 
 #[test]

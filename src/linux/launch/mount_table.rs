@@ -4,7 +4,7 @@ use nix::errno::Errno;
 use std::path::Path;
 
 use super::failure::{At, Failure, Step};
-use crate::linux::mountinfo::{self, TABLE};
+use super::mountinfo::{self, TABLE};
 use crate::linux::plan::mounts::{MountOp, View};
 
 /// Ends the launch where a mount outside the granted paths is writable, whatever the calls

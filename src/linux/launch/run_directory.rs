@@ -247,6 +247,10 @@ fn remove_tree(path: &Path) {
 
 fn open_up(directory: &Path) {
     use std::os::unix::fs::PermissionsExt;
+    // chmod(2) follows links, and a command that may write here can leave one.
+    if fs::symlink_metadata(directory).is_ok_and(|found| !found.is_dir()) {
+        return;
+    }
     drop(fs::set_permissions(
         directory,
         fs::Permissions::from_mode(PRIVATE),

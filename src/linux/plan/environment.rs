@@ -148,7 +148,7 @@ mod tests {
     fn entries_of_the_callers_no_proxy_follow_the_loopback() {
         let env = planned(&[("no_proxy", b"intranet")]);
         for name in ["NO_PROXY", "no_proxy"] {
-            let wanted = format!("{name}=localhost,127.0.0.1,::1,intranet").into_bytes();
+            let wanted = format!("{name}=localhost,127.0.0.1,::1,[::1],intranet").into_bytes();
             assert!(env.contains(&wanted));
         }
     }
