@@ -255,9 +255,10 @@ impl Held for Sandbox {
         self.control
             .send_order(Order::Release)
             .map_err(|error| step_failed("send", error))?;
-        match self.next_message()? {
-            Message::Started => Ok(()),
-            Message::Failed(failure) => Err(failure.into()),
+        // From here on a signal is the command's: it waits until it can be passed on.
+        match self.control.receive() {
+            Ok(Some(Message::Started)) => Ok(()),
+            Ok(Some(Message::Failed(failure))) => Err(failure.into()),
             _ => Err(self.init_is_gone()),
         }
     }
