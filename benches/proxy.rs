@@ -37,16 +37,8 @@ fn main() -> ExitCode {
 
 fn compare() -> ExitCode {
     let origin = serve(origin);
-    let mut relaying = this(&["relay", &origin])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it is this");
-    let mut relay = String::new();
-    let stdout = relaying.stdout.take().expect("piped");
-    BufReader::new(stdout)
-        .read_line(&mut relay)
-        .expect("it prints its address");
-    let relay = relay.trim();
+    let (mut relaying, relay) = start_relay(&origin);
+    let relay = relay.as_str();
     let sandbox = Sandbox::new(&origin);
 
     let (mut direct, mut bare, mut through, mut cpu) = (vec![], vec![], vec![], vec![]);
@@ -123,6 +115,20 @@ fn compare() -> ExitCode {
     } else {
         ExitCode::FAILURE
     }
+}
+
+/// Starts the bare relay in a process of its own; returns that and its address.
+fn start_relay(origin: &str) -> (Child, String) {
+    let mut relaying = this(&["relay", origin])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it is this");
+    let mut relay = String::new();
+    let stdout = relaying.stdout.take().expect("piped");
+    BufReader::new(stdout)
+        .read_line(&mut relay)
+        .expect("it prints its address");
+    (relaying, relay.trim().to_owned())
 }
 
 /// Accepts on a free port and serves each connection on a thread; returns the address.
