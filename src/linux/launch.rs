@@ -71,7 +71,8 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         .fold(0, |flags, (flag, _)| flags | flag);
     let (init, pidfd) = match sys::clone_into_namespaces(flags).map_err(cannot_clone)? {
         sys::Forked::Child => {
-            drop_unused(ours);
+            // Held here too, it would never be seen to close.
+            drop(ours);
             init::run(&plan, &caller, &theirs, &run.socket_path())
         }
         sys::Forked::Parent(pid, pidfd) => (pid, pidfd),
@@ -92,11 +93,6 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         terminal: Terminal::of_caller(),
         seccomp_filters: u32::try_from(plan.filters.len()).unwrap_or(u32::MAX),
     })
-}
-
-/// Init must not hold the launcher's end: it would never see it close.
-fn drop_unused(control: Control) {
-    drop(control);
 }
 
 fn step_failed(call: &str, error: impl Into<std::io::Error>) -> Error {

@@ -199,7 +199,7 @@ pub(crate) fn inherited(fd: RawFd) -> Option<BorrowedFd<'static>> {
     is_open(fd).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
 }
 
-/// Takes ownership of an inherited descriptor number, once.
+/// Lets an inherited descriptor number survive the exec.
 pub(crate) fn keep_across_exec(fd: RawFd) -> io::Result<()> {
     // SAFETY: integers only; changes the close-on-exec flag of that number.
     check(i64::from(unsafe { libc::fcntl(fd, libc::F_SETFD, 0) })).map(drop)

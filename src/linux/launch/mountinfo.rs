@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,9 @@ pub(crate) struct Mount {
 /// # Errors
 /// There is no `/proc`, or it shows what is no mount table.
 pub(crate) fn read() -> io::Result<Vec<Mount>> {
-    let bytes = std::fs::read(TABLE)?;
+    // The file has no size to be read by; with room for it, most tables come in one call.
+    let mut bytes = Vec::with_capacity(64 * 1024);
+    std::fs::File::open(TABLE)?.read_to_end(&mut bytes)?;
     let lines = bytes.split(|&byte| byte == b'\n');
     let mounts = lines.filter(|line| !line.is_empty()).map(parse);
     let mounts: Option<Vec<_>> = mounts.collect();
