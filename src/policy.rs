@@ -6,6 +6,7 @@ pub mod host;
 pub mod hostname;
 pub mod network;
 pub mod path;
+pub mod sockets;
 
 pub use host::Host;
 
@@ -20,6 +21,8 @@ pub struct Policy {
     pub filesystem: filesystem::Filesystem,
     /// Which hosts may be reached.
     pub network: network::Network,
+    /// Which Unix sockets of the host may be connected to.
+    pub sockets: sockets::Sockets,
 }
 
 impl Policy {
@@ -35,9 +38,11 @@ impl Policy {
             false => Host::addresses()?,
         };
         let network = network::Network::from_settings(&settings.network, own_addresses)?;
+        let sockets = sockets::Sockets::from_lists(&[], false, &filesystem, host)?;
         Ok(Self {
             filesystem,
             network,
+            sockets,
         })
     }
 }

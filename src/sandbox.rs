@@ -1,7 +1,9 @@
 //! The main flow: settings, policy, plan, launch, proxies, wait. The only place that joins
 //! backend, egress and audit.
 
+mod broker;
 mod events;
+mod helper;
 mod proxies;
 
 use crate::audit::Audit;
@@ -10,7 +12,6 @@ use crate::error::Result;
 use crate::linux::Linux;
 use crate::policy::{Host, Policy};
 use crate::settings::Settings;
-use proxies::Proxies;
 
 pub use crate::linux::launch::descriptors::check_kept;
 
@@ -37,13 +38,21 @@ fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -
     events::warn(&policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
-    // Both forks come before any thread: the child of a threaded process may only make
+    // Every fork comes before any thread: the child of a threaded process may only make
     // async-signal-safe calls until it execs; see fork(2).
     let mut held = backend.spawn(plan)?;
-    let proxies = Proxies::start(held.hand_off()?, policy.network, audit)?;
+    let proxies = proxies::start(held.hand_off()?, policy.network, audit)?;
+    let broker = broker::start(policy.sockets, audit)?;
+    broker::hand_over(broker.as_ref(), held.trapped()?)?;
     let report = held.report()?;
     proxies.wait_until_ready()?;
     events::record_start(audit, command, &report);
     held.release()?;
-    held.wait(Some(proxies.events()), &mut || proxies.record_events(audit))
+    let helpers: Vec<_> = [&proxies].into_iter().chain(&broker).collect();
+    let lines: Vec<_> = helpers.iter().map(|helper| helper.line()).collect();
+    held.wait(&lines, &mut || {
+        for helper in &helpers {
+            helper.record_events(audit);
+        }
+    })
 }

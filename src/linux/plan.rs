@@ -32,6 +32,8 @@ pub struct Plan {
     pub ruleset: Vec<ruleset::Rule>,
     /// Seccomp programs, in the order they are installed.
     pub filters: Vec<filter::Filter>,
+    /// The program of the command alone, whose calls the broker performs.
+    pub performed: Option<filter::Filter>,
     /// Ports init listens on inside, each with the proxy that serves it.
     pub listeners: Vec<(Role, u16)>,
     /// Working directory of the command.
@@ -101,7 +103,8 @@ impl Plan {
         Ok(Self {
             mounts: mounts::plan(&policy.filesystem, layers),
             ruleset: ruleset::plan(&policy.filesystem, command, layers),
-            filters: filter::for_caller(host.uid == 0),
+            filters: filter::for_caller(host.uid == 0, &policy.sockets),
+            performed: filter::performed(&policy.sockets),
             listeners: listeners(),
             cwd,
             programs: programs(
@@ -127,7 +130,7 @@ impl fmt::Display for Plan {
         for rule in &self.ruleset {
             writeln!(f, "landlock: {rule}")?;
         }
-        for filter in &self.filters {
+        for filter in self.filters.iter().chain(&self.performed) {
             writeln!(f, "seccomp: {}", filter.name)?;
         }
         for (role, port) in &self.listeners {

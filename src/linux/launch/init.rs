@@ -1,7 +1,7 @@
 //! Process 1 of the sandbox: builds it, starts the command, then reaps and forwards signals.
 
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,12 +16,13 @@ use rustix::process::{DumpableBehavior, WaitOptions, wait};
 
 use super::caller::Caller;
 use super::command;
-use super::control::{Confined, Control, Message, Order};
+use super::control::{Confined, Control, Message, Order, Trapped};
 use super::failure::{At, Failure, Step};
 use super::{handoff, landlock, namespaces, network, privileges, rootfs};
 use crate::backend::Outcome;
 use crate::linux::plan::Plan;
 use crate::linux::sys::{self, Forked};
+use crate::linux::{executor, passing, unix_diag};
 
 /// Runs the sandbox from its first act to the command's end.
 pub(super) fn run(plan: &Plan, caller: &Caller, control: &Control, egress_socket: &Path) -> ! {
@@ -47,6 +48,8 @@ fn stand_up(
     rootfs::build(plan, egress_socket)?;
     tell(control, &Message::Mounted)?;
     let listeners = network::listen_on_loopback(&plan.listeners)?;
+    // Made here and now: it tells of this namespace, and the filters refuse it.
+    let unix_diag = unix_diag::open().at(Step::AskSockets)?;
     let proxies = handoff::send(Path::new(rootfs::EGRESS_SOCKET), &listeners)?;
     // The proxies hold the only copies: when they are gone, a connection is refused instead
     // of waiting in a queue nobody serves.
@@ -55,8 +58,25 @@ fn stand_up(
     let watched = signals(caller);
     let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC).at(Step::WatchSignals)?;
     let layer = landlock::prepare(&plan.ruleset)?;
-    let filters = give_up_rights(plan)?;
-    let (command, line) = start_command(plan, caller, layer, filters)?;
+    let confined = Confined {
+        seccomp_filters: give_up_rights(plan)?,
+        // Before the command and the executor are forked: the sockets of one domain may be
+        // connected to by another process of it, and not by one of a domain beside it.
+        landlock_abi: layer.restrict_self()?,
+    };
+    let (command, line) = start_command(plan, caller, confined)?;
+    if plan.performed.is_some() {
+        let listener = take_listener(&line)?;
+        let executor = start_executor()?;
+        tell(
+            control,
+            &Message::Stopping(Trapped {
+                listener,
+                unix_diag,
+                executor,
+            }),
+        )?;
+    }
     hide(&[
         control.as_fd(),
         proxies.as_fd(),
@@ -71,16 +91,52 @@ fn stand_up(
 fn start_command(
     plan: &Plan,
     caller: &Caller,
-    layer: landlock::Layer,
-    filters: u8,
+    confined: Confined,
 ) -> Result<(Pid, UnixStream), Failure> {
     let (ours, theirs) = UnixStream::pair().at(Step::Fork)?;
     // Blocked before the fork: a signal for the command waits for it, and a SIGCHLD for us.
     signals(caller).thread_block().at(Step::WatchSignals)?;
     match sys::fork().at(Step::Fork)? {
-        Forked::Child => command::run(plan, caller, layer, filters, theirs),
+        Forked::Child => command::run(plan, caller, confined, theirs),
         Forked::Parent(pid, _) => Ok((pid, ours)),
     }
+}
+
+/// Takes the listener of the command's own filter, which goes to the broker alone.
+fn take_listener(line: &UnixStream) -> Result<OwnedFd, Failure> {
+    let mut buffer = [0; 1];
+    let (bytes, mut fds) = passing::receive(line, &mut buffer).at(Step::StopCalls)?;
+    match (bytes, fds.pop()) {
+        ([command::LISTENER], Some(listener)) => Ok(listener),
+        _ => Err(failure_of_command(bytes, line)),
+    }
+}
+
+/// Forks the executor; returns the broker's end of its main line.
+fn start_executor() -> Result<OwnedFd, Failure> {
+    let (ours, theirs) = executor::pair().at(Step::Fork)?;
+    match sys::fork().at(Step::Fork)? {
+        Forked::Child => {
+            // The broker notices that it is gone by the line.
+            drop(shut_in(&theirs).map(|()| executor::serve(&theirs)));
+            sys::exit_now(0)
+        }
+        Forked::Parent(..) => Ok(ours),
+    }
+}
+
+/// Leaves the executor with its line, out of reach of the terminal and of other processes.
+fn shut_in(line: &OwnedFd) -> Result<(), Failure> {
+    nix::unistd::setsid().at(Step::NewSession)?;
+    hide(&[line.as_fd()])?;
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .at(Step::CloseDescriptors)?;
+    rustix::stdio::dup2_stdin(&null).at(Step::CloseDescriptors)?;
+    rustix::stdio::dup2_stdout(&null).at(Step::CloseDescriptors)?;
+    rustix::stdio::dup2_stderr(&null).at(Step::CloseDescriptors)
 }
 
 fn signals(caller: &Caller) -> SigSet {
@@ -116,14 +172,14 @@ fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
         .read_to_end(&mut confined)
         .at(Step::Fork)?;
     let [landlock_abi, seccomp_filters] = confined[..] else {
-        return Err(failure_of_command(&confined, line));
+        return Err(failure_of_command(&confined, &line));
     };
     // A failure that came instead is longer than two bytes.
     let mut more = [0; 1];
     line.set_nonblocking(true).at(Step::Fork)?;
     if let Ok(1) = line.read(&mut more) {
         confined.push(more[0]);
-        return Err(failure_of_command(&confined, line));
+        return Err(failure_of_command(&confined, &line));
     }
     line.set_nonblocking(false).at(Step::Fork)?;
     tell(
@@ -147,7 +203,7 @@ fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
 }
 
 /// Reads the rest of what the command's process said before it ended.
-fn failure_of_command(begun: &[u8], mut line: UnixStream) -> Failure {
+fn failure_of_command(begun: &[u8], mut line: &UnixStream) -> Failure {
     let mut bytes = begun.to_vec();
     drop(line.set_nonblocking(false));
     drop(line.read_to_end(&mut bytes));

@@ -69,6 +69,24 @@ impl Layer {
     }
 }
 
+/// Keeps the signals of this process, and of everything it starts, from init and executor,
+/// which stay outside the domain this adds. Does nothing where the kernel has no such scope.
+pub(super) fn keep_signals_in() -> Result<(), Failure> {
+    if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
+        return Ok(());
+    }
+    let status = Ruleset::default()
+        .set_compatibility(CompatLevel::HardRequirement)
+        .scope(Scope::Signal)
+        .and_then(Ruleset::create)
+        .and_then(|ruleset| ruleset.no_new_privs(false).restrict_self())
+        .map_err(failed)?;
+    match status.ruleset {
+        landlock::RulesetStatus::FullyEnforced => Ok(()),
+        _ => Err(Failure::new(Step::Landlock, Errno::ENOTSUP)),
+    }
+}
+
 /// Asks for all this ABI knows, as a hard requirement: less than the kernel says it has would
 /// be a weaker sandbox without a word.
 fn create(abi: ABI) -> Result<RulesetCreated, RulesetError> {
