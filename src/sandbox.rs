@@ -43,7 +43,7 @@ fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -
     let mut held = backend.spawn(plan)?;
     let proxies = proxies::start(held.hand_off()?, policy.network, audit)?;
     let broker = broker::start(policy.sockets, audit)?;
-    broker::hand_over(broker.as_ref(), held.trapped()?)?;
+    broker::hand_over(broker.as_ref(), held.trapped()?);
     let report = held.report()?;
     proxies.wait_until_ready()?;
     events::record_start(audit, command, &report);

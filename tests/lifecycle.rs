@@ -225,7 +225,8 @@ set -- /proc/[0-9]*
 echo $# processes
 "#;
     let ran = Srt::new(&scratch).sh(script).succeeds();
-    assert_eq!(ran.stdout, "2 processes\n");
+    // Init, the executor and the shell.
+    assert_eq!(ran.stdout, "3 processes\n");
 }
 
 #[test]

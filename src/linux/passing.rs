@@ -20,9 +20,13 @@ pub(crate) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> i
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // NOSIGNAL: the other side being gone is an error here, not a SIGPIPE.
+    let flags = SendFlags::NOSIGNAL;
     loop {
-        let flags = SendFlags::NOSIGNAL;
-        match sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, flags) {
+        let sent = match fds {
+            [] => rustix::net::send(&socket, bytes, flags),
+            _ => sendmsg(&socket, &[IoSlice::new(bytes)], &mut ancillary, flags),
+        };
+        match sent {
             Ok(_) => return Ok(()),
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
@@ -41,9 +45,9 @@ pub(crate) fn receive<'b>(
         let mut iov = [IoSliceMut::new(&mut *buffer)];
         match recvmsg(&socket, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC) {
             Ok(received) => break received.bytes,
-            Err(rustix::io::Errno::INTR) => {}
-            // A peer that died with unread messages resets the line.
-            Err(rustix::io::Errno::CONNRESET) => break 0,
+            // A peer that ended with unread messages resets the line, which is said once and
+            // before what it sent last.
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             Err(errno) => return Err(errno.into()),
         }
     };

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use super::helper::{self, Helper};
 use crate::audit::Audit;
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::linux::broker::{self, Ends};
 use crate::linux::launch::control::Trapped;
 use crate::linux::passing;
@@ -21,12 +21,12 @@ pub(super) fn start(policy: Sockets, audit: &Audit) -> Result<Option<Helper>> {
 
 /// Hands the sandbox's stopped calls over, and with them every copy of their listener: when
 /// the broker is gone, they fail.
-pub(super) fn hand_over(broker: Option<&Helper>, trapped: Option<Trapped>) -> Result<()> {
-    let (Some(broker), Some(trapped)) = (broker, trapped) else {
-        return Ok(());
-    };
-    passing::send(broker.line(), HANDED_OVER, &trapped.fds())
-        .map_err(|error| Error::new(Kind::Launch, "cannot reach the broker").call("sendmsg", error))
+pub(super) fn hand_over(broker: Option<&Helper>, trapped: Option<Trapped>) {
+    if let (Some(broker), Some(trapped)) = (broker, trapped) {
+        // A broker that is gone is noticed by the call that the command makes before it is
+        // released.
+        drop(passing::send(broker.line(), HANDED_OVER, &trapped.fds()));
+    }
 }
 
 const HANDED_OVER: &[u8] = b"H";

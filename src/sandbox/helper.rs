@@ -3,10 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
-use rustix::process::{DumpableBehavior, Signal, WaitId, WaitIdOptions};
+use rustix::process::{DumpableBehavior, Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::audit::Audit;
 use crate::error::{Error, Kind, Result};
@@ -35,11 +34,12 @@ impl Helper {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
                 .map_err(|errno| failed(name, "socketpair", errno))?;
+        let launcher = rustix::process::getpid();
         match sys::fork().map_err(|error| failed(name, "fork", error))? {
             Forked::Child => {
                 let mut keep: Vec<i32> = keep.iter().map(AsRawFd::as_raw_fd).collect();
                 keep.push(theirs.as_raw_fd());
-                if let Err(error) = confine(keep, &theirs).and_then(|()| work(&theirs)) {
+                if let Err(error) = confine(keep, launcher).and_then(|()| work(&theirs)) {
                     tell(&theirs, &[&[FAILED], error.to_string().as_bytes()].concat());
                 }
                 sys::exit_now(0)
@@ -128,8 +128,13 @@ fn tell(line: &OwnedFd, bytes: &[u8]) {
 }
 
 /// Leaves this process with its sockets, standard error and no right beyond the caller's.
-fn confine(mut keep: Vec<i32>, line: &OwnedFd) -> io::Result<()> {
+fn confine(mut keep: Vec<i32>, launcher: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    // The signal only comes for deaths from now on; after an earlier one we would wait for
+    // ever. The line does not tell: a helper that was forked later may still hold its end.
+    if rustix::process::getppid() != Some(launcher) {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
     keep.sort_unstable();
     sys::close_all_but(&keep)?;
     // A pipe on standard output must close when the command ends, whatever we still do.
@@ -145,13 +150,7 @@ fn confine(mut keep: Vec<i32>, line: &OwnedFd) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     // Its memory holds what the sandbox's connections carry.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    // The death signal only comes for deaths from now on; after an earlier one we would wait
-    // for ever.
-    let mut fds = [PollFd::new(line.as_fd(), PollFlags::empty())];
-    match poll(&mut fds, PollTimeout::ZERO)? {
-        0 => Ok(()),
-        _ => Err(io::ErrorKind::BrokenPipe.into()),
-    }
+    Ok(())
 }
 
 fn failed(name: &str, call: &str, error: impl Into<io::Error>) -> Error {

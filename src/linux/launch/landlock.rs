@@ -8,7 +8,7 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use nix::errno::Errno;
-use rustix::fs::{CWD, FileType, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 use super::failure::{At, Failure, Step};
 use super::rootfs;
@@ -75,10 +75,16 @@ pub(super) fn keep_signals_in() -> Result<(), Failure> {
     if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
         return Ok(());
     }
-    let status = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .scope(Scope::Signal)
+    let place = OFlags::PATH | OFlags::CLOEXEC;
+    let root = rustix::fs::open("/", place, Mode::empty()).at(Step::Landlock)?;
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    // Links and renames between directories are refused by every layer that does not speak
+    // of them; see landlock(7), LANDLOCK_ACCESS_FS_REFER.
+    let status = ruleset
+        .handle_access(AccessFs::Refer)
+        .and_then(|ruleset| ruleset.scope(Scope::Signal))
         .and_then(Ruleset::create)
+        .and_then(|ruleset| ruleset.add_rule(PathBeneath::new(&root, AccessFs::Refer)))
         .and_then(|ruleset| ruleset.no_new_privs(false).restrict_self())
         .map_err(failed)?;
     match status.ruleset {
