@@ -38,7 +38,12 @@ impl Policy {
             false => Host::addresses()?,
         };
         let network = network::Network::from_settings(&settings.network, own_addresses)?;
-        let sockets = sockets::Sockets::from_lists(&[], false, &filesystem, host)?;
+        let sockets = sockets::Sockets::from_lists(
+            &settings.network.allow_unix_sockets,
+            settings.network.allow_all_unix_sockets,
+            &filesystem,
+            host,
+        )?;
         Ok(Self {
             filesystem,
             network,

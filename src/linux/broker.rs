@@ -81,11 +81,18 @@ struct Worker {
 /// Every worker takes a call, performs it, however long that takes, and comes back for the
 /// next: while one of them blocks, another takes over.
 pub(crate) fn serve(ends: Ends, policy: Sockets, audit: Audit) -> io::Result<()> {
+    let host_sockets = unix_diag::open().ok();
+    let namespace = sys::network_namespace(ends.unix_diag.as_fd())?;
+    let shared = |socket: &OwnedFd| sys::network_namespace(socket.as_fd()).ok() == Some(namespace);
+    if host_sockets.as_ref().is_some_and(shared) {
+        // What would be taken for the sandbox's own is the host's.
+        return Err(io::Error::other("the network namespace is the host's"));
+    }
     let (outside, ours) = executor::pair()?;
     let broker = Broker {
-        namespace: sys::network_namespace(ends.unix_diag.as_fd())?,
+        namespace,
         own_sockets: UnixDiag::new(ends.unix_diag),
-        host_sockets: unix_diag::open().map(UnixDiag::new).ok(),
+        host_sockets: host_sockets.map(UnixDiag::new),
         listener: ends.listener,
         inside: Executor::new(ends.executor),
         outside: Executor::new(outside),

@@ -116,9 +116,9 @@ pub(super) fn tell_ready(line: &OwnedFd) {
 /// Makes what the process records go to the launcher.
 pub(super) fn audit_over(line: &OwnedFd, audit: &Audit) -> io::Result<Audit> {
     Ok(if audit.is_recording() {
-        Audit::to_launcher(line.try_clone()?, audit.debug_mode())
+        Audit::to_launcher(line.try_clone()?, audit.verbosity())
     } else {
-        Audit::none(audit.debug_mode())
+        Audit::none(audit.verbosity())
     })
 }
 
