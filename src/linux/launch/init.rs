@@ -49,7 +49,10 @@ fn stand_up(
     tell(control, &Message::Mounted)?;
     let listeners = network::listen_on_loopback(&plan.listeners)?;
     // Made here and now: it tells of this namespace, and the filters refuse it.
-    let unix_diag = unix_diag::open().at(Step::AskSockets)?;
+    let unix_diag = match plan.performed {
+        Some(_) => Some(unix_diag::open().at(Step::AskSockets)?),
+        None => None,
+    };
     let proxies = handoff::send(Path::new(rootfs::EGRESS_SOCKET), &listeners)?;
     // The proxies hold the only copies: when they are gone, a connection is refused instead
     // of waiting in a queue nobody serves.
@@ -65,7 +68,7 @@ fn stand_up(
         landlock_abi: layer.restrict_self()?,
     };
     let (command, line) = start_command(plan, caller, confined)?;
-    if plan.performed.is_some() {
+    if let Some(unix_diag) = unix_diag {
         let listener = take_listener(&line)?;
         let executor = start_executor()?;
         tell(
