@@ -60,7 +60,7 @@ fn stand_up(
     rootfs::seal(plan)?;
     let watched = signals(caller);
     let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC).at(Step::WatchSignals)?;
-    let layer = landlock::prepare(&plan.ruleset)?;
+    let layer = landlock::prepare(plan)?;
     let confined = Confined {
         seccomp_filters: give_up_rights(plan)?,
         // Before the command and the executor are forked: the sockets of one domain may be
