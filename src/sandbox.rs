@@ -3,7 +3,6 @@
 
 mod broker;
 mod events;
-mod helper;
 mod proxies;
 
 use std::io::Write;
@@ -14,6 +13,7 @@ use crate::error::Result;
 use crate::linux::Linux;
 use crate::policy::{Host, Policy};
 use crate::settings::Settings;
+use proxies::Proxies;
 
 pub use crate::linux::launch::descriptors::check_kept;
 
@@ -57,21 +57,22 @@ fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -
     events::record_weakenings(&policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
-    // Every fork comes before any thread: the child of a threaded process may only make
+    // Both forks come before any thread: the child of a threaded process may only make
     // async-signal-safe calls until it execs; see fork(2).
     let mut held = backend.spawn(plan)?;
-    let proxies = proxies::start(held.hand_off()?, policy.network, audit)?;
-    let broker = broker::start(policy.sockets, audit)?;
-    broker::hand_over(broker.as_ref(), held.trapped()?);
+    let proxies = Proxies::start(held.hand_off()?, policy.network, audit)?;
+    let broker = broker::start(held.trapped()?, policy.sockets, audit)?;
     let report = held.report()?;
     proxies.wait_until_ready()?;
     events::record_start(audit, command, &report);
     held.release()?;
-    let helpers: Vec<_> = [&proxies].into_iter().chain(&broker).collect();
-    let lines: Vec<_> = helpers.iter().map(|helper| helper.line()).collect();
-    held.wait(&lines, &mut || {
-        for helper in &helpers {
-            helper.record_events(audit);
-        }
+    let broker = broker.as_ref();
+    let events: Vec<_> = [proxies.events()]
+        .into_iter()
+        .chain(broker.map(broker::Running::events))
+        .collect();
+    held.wait(&events, &mut || {
+        proxies.record_events(audit);
+        broker.inspect(|broker| broker.record_events(audit));
     })
 }

@@ -6,24 +6,30 @@
 mod caller;
 mod connect;
 mod resolve;
+mod watch;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::Scope;
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::pthread::pthread_kill;
 
-use super::executor::{self, Executor, Line};
+use super::executor::{Executor, INTERRUPTION, Line};
 use super::sys::{self, Notification};
 use super::unix_diag::{self, UnixDiag};
 use crate::audit::Audit;
 use crate::policy::sockets::Sockets;
 use caller::Caller;
+use watch::Watch;
 
 /// Performs one call for `caller`.
-type Handler = fn(&Broker, &mut Worker, &Caller<'_>, &[u64; 6]) -> Result<(), Errno>;
+type Handler = fn(&Shared, &mut Worker, &Caller<'_>, &[u64; 6]) -> Result<(), Errno>;
 
 /// Every call that `performed` of the filter profile stops, and who performs it.
 const HANDLERS: [(libc::c_long, Handler); 1] = [(libc::SYS_connect, connect::perform)];
@@ -44,111 +50,106 @@ pub(crate) struct Ends {
     pub(crate) executor: OwnedFd,
 }
 
-/// The broker of one sandbox.
+/// The broker of one sandbox. Dropping it ends its threads; the calls it had stopped fail.
 #[derive(Debug)]
-struct Broker {
+pub(crate) struct Broker(Arc<Shared>);
+
+/// What its threads share.
+#[derive(Debug)]
+struct Shared {
     listener: OwnedFd,
-    /// Acts inside.
-    inside: Executor,
-    /// Acts in this process.
-    outside: Executor,
+    executor: Executor,
     /// The network namespace of the sandbox.
     namespace: u64,
     /// The Unix sockets of that namespace.
     own_sockets: UnixDiag,
     /// The Unix sockets of our own namespace, where they can be asked for.
-    host_sockets: Option<UnixDiag>,
+    host_sockets: OnceLock<Option<UnixDiag>>,
     policy: Sockets,
     audit: Audit,
+    watch: Arc<Watch>,
     workers: Mutex<Workers>,
+    is_over: AtomicBool,
+    on_start: fn() -> io::Result<()>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Workers {
-    all: usize,
+    threads: Vec<JoinHandle<()>>,
     idle: usize,
 }
 
 /// What one thread of the broker needs for itself.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Worker {
-    inside: Line,
-    outside: Option<Line>,
-}
-
-/// Serves until no process of the sandbox is left that could make a call.
-///
-/// Every worker takes a call, performs it, however long that takes, and comes back for the
-/// next: while one of them blocks, another takes over.
-pub(crate) fn serve(ends: Ends, policy: Sockets, audit: Audit) -> io::Result<()> {
-    let host_sockets = unix_diag::open().ok();
-    let namespace = sys::network_namespace(ends.unix_diag.as_fd())?;
-    let shared = |socket: &OwnedFd| sys::network_namespace(socket.as_fd()).ok() == Some(namespace);
-    if host_sockets.as_ref().is_some_and(shared) {
-        // What would be taken for the sandbox's own is the host's.
-        return Err(io::Error::other("the network namespace is the host's"));
-    }
-    let (outside, ours) = executor::pair()?;
-    let broker = Broker {
-        namespace,
-        own_sockets: UnixDiag::new(ends.unix_diag),
-        host_sockets: host_sockets.map(UnixDiag::new),
-        listener: ends.listener,
-        inside: Executor::new(ends.executor),
-        outside: Executor::new(outside),
-        policy,
-        audit,
-        workers: Mutex::new(Workers { all: 1, idle: 1 }),
-    };
-    std::thread::scope(|scope| {
-        scope.spawn(|| executor::serve(&ours));
-        broker.add_worker(scope);
-        broker.work(scope)
-    })
+    line: Option<Line>,
 }
 
 impl Broker {
-    fn work<'s>(&'s self, scope: &'s Scope<'s, '_>) -> io::Result<()> {
-        let mut worker = Worker {
-            inside: self.inside.open_line()?,
-            outside: None,
-        };
+    /// Starts to serve; each thread runs `on_start` first, to give up what it does not need.
+    ///
+    /// Every worker takes a call, performs it, however long that takes, and comes back for
+    /// the next: while one of them blocks, another takes over.
+    pub(crate) fn start(
+        ends: Ends,
+        policy: Sockets,
+        audit: Audit,
+        on_start: fn() -> io::Result<()>,
+    ) -> io::Result<Self> {
+        sys::interrupt_calls_on(INTERRUPTION)?;
+        let shared = Arc::new(Shared {
+            namespace: sys::network_namespace(ends.unix_diag.as_fd())?,
+            own_sockets: UnixDiag::new(ends.unix_diag),
+            host_sockets: OnceLock::new(),
+            listener: ends.listener,
+            executor: Executor::new(ends.executor),
+            policy,
+            audit,
+            watch: Arc::default(),
+            workers: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            on_start,
+        });
+        shared.add_worker()?;
+        Ok(Self(shared))
+    }
+}
+
+impl Shared {
+    /// Starts a worker where none is free to take the next call.
+    fn add_worker(self: &Arc<Self>) -> io::Result<()> {
+        let mut workers = self.workers();
+        if workers.idle > 0 || workers.threads.len() >= MAX_WORKERS {
+            return Ok(());
+        }
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = thread.spawn(move || {
+            // The last worker that ends closes the listener, so that calls fail.
+            let _ended = (shared.on_start)().and_then(|()| shared.work());
+        })?;
+        workers.threads.push(thread);
+        workers.idle += 1;
+        Ok(())
+    }
+
+    fn work(self: &Arc<Self>) -> io::Result<()> {
+        let mut worker = Worker::default();
         loop {
             let call = match sys::receive_notification(self.listener.as_fd()) {
                 Ok(call) => call,
+                // The caller was killed between the wake-up and now, or all of them were.
                 Err(error) => match error.raw_os_error() {
-                    // The caller was killed between the wake-up and now, or all of them were.
                     Some(libc::ENOENT | libc::EINTR) if !self.is_over() => continue,
-                    Some(libc::ENOENT) => return Ok(()),
                     _ => return Err(error),
                 },
             };
             self.workers().idle -= 1;
-            self.add_worker(scope);
+            // Without another thread calls take turns.
+            let _started = self.add_worker();
             self.perform(&mut worker, &call);
             self.workers().idle += 1;
         }
-    }
-
-    /// Starts a worker where none is free to take the next call.
-    fn add_worker<'s>(&'s self, scope: &'s Scope<'s, '_>) {
-        let mut workers = self.workers();
-        let spare = if workers.all == 1 { 2 } else { 1 };
-        if workers.idle >= spare || workers.all >= MAX_WORKERS {
-            return;
-        }
-        // A line is opened before anyone waits for it. Without a thread calls take turns.
-        let started = std::thread::Builder::new()
-            .stack_size(STACK)
-            .spawn_scoped(scope, move || drop(self.work(scope)));
-        if started.is_ok() {
-            workers.all += 1;
-            workers.idle += 1;
-        }
-    }
-
-    fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn perform(&self, worker: &mut Worker, call: &Notification) {
@@ -163,23 +164,51 @@ impl Broker {
         drop(sys::answer(self.listener.as_fd(), call.id, errno));
     }
 
-    /// Tells whether every process under the filter is gone.
+    /// Returns the Unix sockets of our own namespace.
+    fn host_sockets(&self) -> Option<&UnixDiag> {
+        let open = || unix_diag::open().map(UnixDiag::new).ok();
+        self.host_sockets.get_or_init(open).as_ref()
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Workers> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether the broker was dropped, or every process under the filter is gone.
     fn is_over(&self) -> bool {
         let mut fds = [PollFd::new(self.listener.as_fd(), PollFlags::empty())];
         let polled = poll(&mut fds, PollTimeout::ZERO);
         let hung_up = fds[0]
             .revents()
             .is_some_and(|events| events.contains(PollFlags::POLLHUP));
-        polled.is_ok() && hung_up
+        self.is_over.load(Ordering::Relaxed) || (polled.is_ok() && hung_up)
     }
 }
 
 impl Worker {
-    /// Returns the line to the thread that acts in this process.
-    fn outside(&mut self, executor: &Executor) -> Result<&Line, Errno> {
-        if self.outside.is_none() {
-            self.outside = Some(executor.open_line().map_err(|_| Errno::ENOSYS)?);
+    /// Returns this thread's line to the executor.
+    fn line(&mut self, executor: &Executor) -> Result<&Line, Errno> {
+        if self.line.is_none() {
+            // As for a call whose broker is gone.
+            self.line = Some(executor.open_line().map_err(|_| Errno::ENOSYS)?);
         }
-        self.outside.as_ref().ok_or(Errno::ENOSYS)
+        self.line.as_ref().ok_or(Errno::ENOSYS)
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+        loop {
+            let workers = self.0.workers();
+            let mut alive = workers.threads.iter().filter(|thread| !thread.is_finished());
+            let Some(thread) = alive.next() else { return };
+            // A signal that comes before the thread waits for a call is lost: once more.
+            for thread in [thread].into_iter().chain(alive) {
+                let _ended = pthread_kill(thread.as_pthread_t(), INTERRUPTION);
+            }
+            drop(workers);
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 }

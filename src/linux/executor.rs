@@ -3,16 +3,18 @@
 //! It is confined as the command is, so that rights, names and credentials come out as if the
 //! command had made the call itself.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt;
 use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::pthread::pthread_kill;
 use nix::sys::signal::Signal;
+use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::passing;
@@ -53,10 +55,10 @@ const TO_ADDRESS: u8 = b'a';
 const TO_PLACE: u8 = b'p';
 
 /// Ends a call that blocks and that nobody waits for any more.
-const INTERRUPTION: Signal = Signal::SIGUSR1;
+pub(crate) const INTERRUPTION: Signal = Signal::SIGURG;
 
-/// How often a call that blocks is asked for, in milliseconds.
-const PATIENCE: u16 = 100;
+/// How often it is asked whether somebody waits for a call that blocks.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 const STACK: usize = 64 * 1024;
 
@@ -83,10 +85,12 @@ impl Executor {
     /// Opens a line of its own for the calling thread.
     pub(crate) fn open_line(&self) -> io::Result<Line> {
         let (ours, theirs) = pair()?;
+        sockopt::set_socket_timeout(&ours, Timeout::Recv, Some(PATIENCE))?;
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        passing::send(&self.main, &[OPEN], &[theirs.as_fd()])?;
         let number = *opened;
         *opened += 1;
+        let request = [&[OPEN], number.to_ne_bytes().as_slice()].concat();
+        passing::send(&self.main, &request, &[theirs.as_fd()])?;
         Ok(Line {
             socket: ours,
             number,
@@ -94,66 +98,66 @@ impl Executor {
     }
 
     /// Has `socket` connected. A call that blocks is given up once `is_wanted` says no.
+    ///
+    /// # Errors
+    /// What the kernel answered; `None` where the executor is gone, and the line with it.
     pub(crate) fn connect(
         &self,
         line: &Line,
         socket: BorrowedFd<'_>,
         to: Destination<'_>,
         is_wanted: impl Fn() -> bool,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Option<Errno>> {
         let sent = match to {
             Destination::Address(address) => {
                 let request = [&[TO_ADDRESS], address].concat();
                 passing::send(&line.socket, &request, &[socket])
             }
-            Destination::Place(place) => passing::send(&line.socket, &[TO_PLACE], &[socket, place]),
+            Destination::Place(place) => {
+                passing::send(&line.socket, &[TO_PLACE], &[socket, place])
+            }
         };
-        // As for a call whose broker is gone.
-        sent.map_err(|_| Errno::ENOSYS)?;
-        while !is_readable(&line.socket) {
-            if !is_wanted() {
-                let request = [&[INTERRUPT], line.number.to_ne_bytes().as_slice()].concat();
-                passing::send(&self.main, &request, &[]).map_err(|_| Errno::ENOSYS)?;
+        sent.map_err(|_| None)?;
+        let mut answer = [0; 4];
+        loop {
+            match passing::receive(&line.socket, &mut answer) {
+                Ok((&[a, b, c, d], _)) => {
+                    return match i32::from_ne_bytes([a, b, c, d]) {
+                        0 => Ok(()),
+                        errno => Err(Some(Errno::from_raw(errno))),
+                    };
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !is_wanted() {
+                        let number = line.number.to_ne_bytes();
+                        let request = [&[INTERRUPT], number.as_slice()].concat();
+                        passing::send(&self.main, &request, &[]).map_err(|_| None)?;
+                    }
+                }
+                _ => return Err(None),
             }
         }
-        let mut answer = [0; 4];
-        match passing::receive(&line.socket, &mut answer) {
-            Ok((bytes, _)) if bytes.len() == 4 => match i32::from_ne_bytes(answer) {
-                0 => Ok(()),
-                errno => Err(Errno::from_raw(errno)),
-            },
-            _ => Err(Errno::ENOSYS),
-        }
     }
-}
-
-fn is_readable(line: &OwnedFd) -> bool {
-    let mut fds = [PollFd::new(line.as_fd(), PollFlags::POLLIN)];
-    matches!(poll(&mut fds, PollTimeout::from(PATIENCE)), Ok(1..))
 }
 
 /// The life of the executor: a thread for each line, until the broker is gone.
 pub(crate) fn serve(main: &OwnedFd) -> io::Result<()> {
     sys::interrupt_calls_on(INTERRUPTION)?;
-    let mut threads: Vec<Option<JoinHandle<()>>> = Vec::new();
+    let mut threads: HashMap<[u8; 4], JoinHandle<()>> = HashMap::new();
     let mut buffer = [0; 8];
     loop {
         let (message, mut fds) = passing::receive(main, &mut buffer)?;
         match (message, fds.pop()) {
             ([], _) => return Ok(()),
-            // A limit on threads closes the line, which the broker takes for a refusal.
-            ([OPEN], Some(line)) => threads.push(
-                std::thread::Builder::new()
-                    .stack_size(STACK)
-                    .spawn(move || serve_line(&line))
-                    .ok(),
-            ),
+            (&[OPEN, a, b, c, d], Some(line)) => {
+                let thread = std::thread::Builder::new().stack_size(STACK);
+                // A limit on threads closes the line, which the broker takes for a refusal.
+                if let Ok(thread) = thread.spawn(move || serve_line(&line)) {
+                    threads.insert([a, b, c, d], thread);
+                }
+            }
             (&[INTERRUPT, a, b, c, d], None) => {
-                let number = u32::from_ne_bytes([a, b, c, d]);
-                let thread = usize::try_from(number)
-                    .ok()
-                    .and_then(|index| threads.get(index)?.as_ref());
-                if let Some(thread) = thread {
+                if let Some(thread) = threads.get(&[a, b, c, d]) {
                     // One that has answered meanwhile is not in a call.
                     let _ended = pthread_kill(thread.as_pthread_t(), INTERRUPTION);
                 }

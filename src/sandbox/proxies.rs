@@ -1,25 +1,147 @@
 //! The proxies' own process: it parses what the sandbox sends, and so holds no rights.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
-use super::helper::{self, Helper};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::process::{DumpableBehavior, Signal, WaitId, WaitIdOptions};
+
 use crate::audit::Audit;
 use crate::egress::{self, Listeners};
-use crate::error::Result;
-use crate::linux::launch::handoff;
+use crate::error::{Error, Kind, Result};
+use crate::linux::launch::{handoff, privileges};
 use crate::linux::plan::Role;
+use crate::linux::sys::{self, Forked};
 use crate::policy::network::Network;
 
-/// Forks the process; it serves once `init` has handed its listeners over on `socket`.
-pub(super) fn start(
-    (socket, init): (&OwnedFd, u32),
-    policy: Network,
-    audit: &Audit,
-) -> Result<Helper> {
-    Helper::start("proxies", &[socket.as_fd()], |line| {
-        serve(socket, init, policy, line, audit)
-    })
+/// The proxies of one sandbox. Dropping it ends them.
+#[derive(Debug)]
+pub(super) struct Proxies {
+    process: OwnedFd,
+    line: OwnedFd,
+}
+
+/// First byte of what the proxies' process sends: all accept, it failed, or an event.
+const READY: u8 = b'R';
+const FAILED: u8 = b'F';
+
+const MAX_DATAGRAM: usize = 64 * 1024;
+
+/// Events recorded before the launcher looks at its signals again.
+const BATCH: usize = 64;
+
+/// How long the proxies may take to send the last events of a sandbox that is gone.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Proxies {
+    /// Forks the process; it serves once `init` has handed its listeners over on `socket`.
+    pub(super) fn start(
+        (socket, init): (&OwnedFd, u32),
+        policy: Network,
+        audit: &Audit,
+    ) -> Result<Self> {
+        let kind = SocketType::SEQPACKET;
+        let (ours, theirs) =
+            rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+                .map_err(|errno| failed("socketpair", errno))?;
+        match sys::fork().map_err(|error| failed("fork", error))? {
+            Forked::Child => {
+                if let Err(error) = serve(socket, init, policy, &theirs, audit) {
+                    let text = [&[FAILED], error.to_string().as_bytes()].concat();
+                    tell(&theirs, &text);
+                }
+                sys::exit_now(0)
+            }
+            Forked::Parent(_, process) => Ok(Self {
+                process,
+                line: ours,
+            }),
+        }
+    }
+
+    /// Waits until every listener is served.
+    pub(super) fn wait_until_ready(&self) -> Result<()> {
+        let mut datagram = vec![0; MAX_DATAGRAM];
+        let (len, _) = rustix::net::recv(&self.line, &mut datagram, RecvFlags::empty())
+            .map_err(|errno| failed("recv", errno))?;
+        match &datagram[..len] {
+            [READY] => Ok(()),
+            [FAILED, reason @ ..] => {
+                let reason = String::from_utf8_lossy(reason).into_owned();
+                Err(Error::new(
+                    Kind::Launch,
+                    format!("the proxies cannot start: {reason}"),
+                ))
+            }
+            _ => Err(Error::new(
+                Kind::Launch,
+                "the proxies' process ended before it served",
+            )),
+        }
+    }
+
+    /// Returns the descriptor that is readable when events have come.
+    pub(super) fn events(&self) -> &OwnedFd {
+        &self.line
+    }
+
+    /// Records what has come, without waiting for more. Bounded: signals must get their turn
+    /// beside a command that asks without pause.
+    pub(super) fn record_events(&self, audit: &Audit) {
+        for _ in 0..BATCH {
+            if !self.record_next(audit) {
+                return;
+            }
+        }
+    }
+
+    /// Records everything that is still to come, once the sandbox is gone: the proxies see its
+    /// end and close the line.
+    pub(super) fn record_rest(&self, audit: &Audit) {
+        if !audit.is_recording() {
+            return;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let mut fds = [PollFd::new(self.line.as_fd(), PollFlags::POLLIN)];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+            match poll(&mut fds, left) {
+                Ok(1..) if self.record_next(audit) => {}
+                Err(Errno::EINTR) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Records one event that has come; tells whether there was one.
+    fn record_next(&self, audit: &Audit) -> bool {
+        let mut datagram = [0; MAX_DATAGRAM];
+        let received = rustix::net::recv(&self.line, &mut datagram, RecvFlags::DONTWAIT);
+        let Ok((len @ 1.., _)) = received else {
+            return false;
+        };
+        audit.record_received(&datagram[..len]);
+        true
+    }
+}
+
+impl Drop for Proxies {
+    fn drop(&mut self) {
+        // It holds nothing that a kill could damage. Waiting for it means that no process of
+        // ours is left when `srt` ends.
+        let killed = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
+        let id = WaitId::PidFd(self.process.as_fd());
+        let interrupted = || {
+            let waited = rustix::process::waitid(id.clone(), WaitIdOptions::EXITED);
+            matches!(waited, Err(rustix::io::Errno::INTR))
+        };
+        while killed.is_ok() && interrupted() {}
+    }
 }
 
 /// The life of the proxies' process.
@@ -30,6 +152,13 @@ fn serve(
     line: &OwnedFd,
     audit: &Audit,
 ) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+    confine(&[socket.as_raw_fd(), line.as_raw_fd()])?;
+    // The signal only comes for deaths from now on; after an earlier one nobody would ever
+    // connect, and we would wait for ever.
+    if is_closed(line)? {
+        return Ok(());
+    }
     let handed_over = handoff::receive(socket, init)?;
     let mut listeners = Listeners::default();
     for (role, listener) in handed_over.listeners {
@@ -38,7 +167,46 @@ fn serve(
             Role::Socks => listeners.socks.push(listener.into()),
         }
     }
-    let audit = helper::audit_over(line, audit)?;
-    let ready = || helper::tell_ready(line);
+    let audit = if audit.is_recording() {
+        Audit::to_launcher(line.try_clone()?, audit.verbosity())
+    } else {
+        Audit::none(audit.verbosity())
+    };
+    let ready = || tell(line, &[READY]);
     egress::serve(listeners, policy, audit, handed_over.sandbox, ready)
+}
+
+/// Tells the launcher; one that is gone needs no telling.
+fn tell(line: &OwnedFd, bytes: &[u8]) {
+    let _sent = rustix::net::send(line, bytes, SendFlags::NOSIGNAL);
+}
+
+fn is_closed(line: &OwnedFd) -> io::Result<bool> {
+    let mut fds = [PollFd::new(line.as_fd(), PollFlags::empty())];
+    Ok(poll(&mut fds, PollTimeout::ZERO)? != 0)
+}
+
+/// Leaves this process with its sockets, standard error and no right beyond the caller's.
+fn confine(keep: &[i32]) -> io::Result<()> {
+    let mut keep = keep.to_vec();
+    keep.sort_unstable();
+    sys::close_all_but(&keep)?;
+    // A pipe on standard output must close when the command ends, whatever we still do.
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")?;
+    rustix::stdio::dup2_stdin(&null)?;
+    rustix::stdio::dup2_stdout(&null)?;
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    privileges::drop_capabilities_of_helper()?;
+    rustix::thread::set_no_new_privs(true)?;
+    // Its memory holds what the sandbox's connections carry.
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(())
+}
+
+fn failed(call: &str, error: impl Into<io::Error>) -> Error {
+    Error::new(Kind::Launch, "cannot start the proxies").call(call, error)
 }

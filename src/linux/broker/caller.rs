@@ -19,8 +19,6 @@ pub(super) struct Caller<'b> {
     listener: BorrowedFd<'b>,
     id: u64,
     thread: i32,
-    /// Its directory in our `/proc`.
-    proc: OwnedFd,
     pidfd: OwnedFd,
 }
 
@@ -31,17 +29,10 @@ const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_
 impl<'b> Caller<'b> {
     /// Opens what is needed of the caller, and makes sure that it was still there.
     pub(super) fn of(listener: BorrowedFd<'b>, call: &Notification) -> Result<Self, Errno> {
-        let proc = openat(
-            CWD,
-            format!("/proc/{}", call.thread),
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )
-        .map_err(errno)?;
         let pidfd = match pidfd_open(call.thread, PIDFD_THREAD) {
             // KERNEL(6.9): only whole processes before.
             Err(Errno::EINVAL) => {
-                let status = status_of(&proc)?;
+                let status = status_of(&open_proc(call.thread)?)?;
                 let process = number_at(&status, "Tgid:", 0).ok_or(Errno::ESRCH)?;
                 pidfd_open(process, PidfdFlags::empty())
             }
@@ -51,10 +42,14 @@ impl<'b> Caller<'b> {
             listener,
             id: call.id,
             thread: call.thread,
-            proc,
             pidfd,
         };
         caller.check_pending().map(|()| caller)
+    }
+
+    /// Returns the number its call is answered by.
+    pub(super) fn id(&self) -> u64 {
+        self.id
     }
 
     /// Tells whether it still waits for the answer.
@@ -99,7 +94,9 @@ impl<'b> Caller<'b> {
 
     /// Returns what `self` and `thread-self` mean in the sandbox's `/proc`.
     pub(super) fn own_names(&self) -> Result<(OsString, OsString), Errno> {
-        let status = status_of(&self.proc)?;
+        let proc = open_proc(self.thread)?;
+        self.check_pending()?;
+        let status = status_of(&proc)?;
         // The first number is ours, the second the sandbox's.
         let process = number_at(&status, "NStgid:", 1).ok_or(Errno::ENOENT)?;
         let thread = number_at(&status, "NSpid:", 1).ok_or(Errno::ENOENT)?;
@@ -109,7 +106,9 @@ impl<'b> Caller<'b> {
 
     fn open(&self, name: &str) -> Result<OwnedFd, Errno> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        openat(&self.proc, name, flags, Mode::empty()).map_err(errno)
+        let path = format!("/proc/{}/{name}", self.thread);
+        let place = openat(CWD, path, flags, Mode::empty()).map_err(errno)?;
+        self.check_pending().map(|()| place)
     }
 
     fn check_pending(&self) -> Result<(), Errno> {
@@ -134,6 +133,12 @@ pub(super) fn errno(errno: rustix::io::Errno) -> Errno {
 fn pidfd_open(pid: i32, flags: PidfdFlags) -> Result<OwnedFd, Errno> {
     let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::ESRCH)?;
     rustix::process::pidfd_open(pid, flags).map_err(errno)
+}
+
+/// Opens the directory of a thread in our `/proc`.
+fn open_proc(thread: i32) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(CWD, format!("/proc/{thread}"), flags, Mode::empty()).map_err(errno)
 }
 
 fn status_of(proc: &OwnedFd) -> Result<String, Errno> {

@@ -9,9 +9,9 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::caller::{Caller, errno, lower_half};
-use super::{Broker, Worker, resolve};
+use super::{Shared, Worker, resolve};
 use crate::audit::event::{Code, Event, Kind, Rule, Suggest, Verdict};
-use crate::linux::executor::{Destination, MAX_ADDRESS};
+use crate::linux::executor::{self, Destination, MAX_ADDRESS};
 use crate::linux::sys;
 use crate::linux::unix_diag::{Inode, UnixDiag};
 use crate::policy::sockets;
@@ -22,7 +22,7 @@ const MAX_UNIX_ADDRESS: usize = 110;
 
 /// Performs `connect(socket, address, length)`.
 pub(super) fn perform(
-    broker: &Broker,
+    broker: &Shared,
     worker: &mut Worker,
     caller: &Caller<'_>,
     args: &[u64; 6],
@@ -36,26 +36,24 @@ pub(super) fn perform(
     if sys::network_namespace(socket.as_fd()).ok() != Some(broker.namespace) {
         return Err(Errno::EACCES);
     }
-    let is_wanted = || caller.is_waiting();
-    let path = match domain {
-        AddressFamily::UNIX => path_of(&socket, &address)?,
-        _ => None,
-    };
-    let Some(path) = path else {
+    if domain != AddressFamily::UNIX {
+        // Of other families none looks at who connects.
+        let connect = || sys::connect(socket.as_fd(), &address);
+        return broker.watch.perform(caller, connect);
+    }
+    let Some(path) = path_of(&socket, &address)? else {
         let to = Destination::Address(&address);
-        let inside = &broker.inside;
-        return inside.connect(&worker.inside, socket.as_fd(), to, is_wanted);
+        return have_executed(broker, worker, caller, &socket, to);
     };
     let place = resolve::open(caller, path)?;
-    let to = Destination::Place(place.as_fd());
     match side_of(broker, &place)? {
         Side::Inside => {
-            let inside = &broker.inside;
-            inside.connect(&worker.inside, socket.as_fd(), to, is_wanted)
+            let to = Destination::Place(place.as_fd());
+            have_executed(broker, worker, caller, &socket, to)
         }
         Side::Outside => {
-            let line = worker.outside(&broker.outside)?;
-            broker.outside.connect(line, socket.as_fd(), to, is_wanted)
+            let connect = || executor::connect_to_place(&socket, &place);
+            broker.watch.perform(caller, connect)
         }
     }
 }
@@ -66,6 +64,27 @@ enum Side {
     Inside,
     /// The broker: a socket of the host that is listed.
     Outside,
+}
+
+/// Has the executor connect `socket`; one that is gone is started again by the next call.
+fn have_executed(
+    broker: &Shared,
+    worker: &mut Worker,
+    caller: &Caller<'_>,
+    socket: &OwnedFd,
+    to: Destination<'_>,
+) -> Result<(), Errno> {
+    let line = worker.line(&broker.executor)?;
+    let is_wanted = || caller.is_waiting();
+    let result = broker
+        .executor
+        .connect(line, socket.as_fd(), to, is_wanted);
+    result.map_err(|errno| {
+        errno.unwrap_or_else(|| {
+            worker.line = None;
+            Errno::ENOSYS
+        })
+    })
 }
 
 /// Returns the path of a Unix address; `None` for what the kernel looks up by other means, or
@@ -87,7 +106,7 @@ fn path_of<'a>(socket: &OwnedFd, address: &'a [u8]) -> Result<Option<&'a [u8]>, 
 }
 
 /// Decides on a place, which is held open: nothing can take its inode number meanwhile.
-fn side_of(broker: &Broker, place: &OwnedFd) -> Result<Side, Errno> {
+fn side_of(broker: &Shared, place: &OwnedFd) -> Result<Side, Errno> {
     let found = rustix::fs::fstat(place).map_err(errno)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Ok(Side::Inside);
@@ -112,7 +131,7 @@ fn side_of(broker: &Broker, place: &OwnedFd) -> Result<Side, Errno> {
         );
         return Ok(Side::Outside);
     }
-    if broker.host_sockets.as_ref().is_some_and(listens) {
+    if broker.host_sockets().is_some_and(listens) {
         record(broker, &path, Verdict::Denied, Code::SocketUnlisted, None);
         return Err(Errno::EACCES);
     }
@@ -137,7 +156,7 @@ fn is_on_host(path: &Path, found: &rustix::fs::Stat) -> bool {
 }
 
 fn record(
-    broker: &Broker,
+    broker: &Shared,
     path: &Path,
     verdict: Verdict,
     code: Code,

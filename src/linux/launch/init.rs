@@ -1,7 +1,7 @@
 //! Process 1 of the sandbox: builds it, starts the command, then reaps and forwards signals.
 
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -68,26 +68,16 @@ fn stand_up(
         landlock_abi: layer.restrict_self()?,
     };
     let (command, line) = start_command(plan, caller, confined)?;
-    if let Some(unix_diag) = unix_diag {
-        let listener = take_listener(&line)?;
-        let executor = start_executor()?;
-        tell(
-            control,
-            &Message::Stopping(Trapped {
-                listener,
-                unix_diag,
-                executor,
-            }),
-        )?;
-    }
-    hide(&[
-        control.as_fd(),
-        proxies.as_fd(),
-        signals.as_fd(),
-        line.as_fd(),
-    ])?;
+    let executor = match unix_diag {
+        Some(unix_diag) => Some(pass_on_listener(control, &line, unix_diag)?),
+        None => None,
+    };
+    let fds = [&signals.as_fd(), &control.as_fd(), &proxies.as_fd()];
+    let fds = fds.into_iter().copied().chain([line.as_fd()]);
+    let keep: Vec<_> = fds.chain(executor.as_ref().map(AsFd::as_fd)).collect();
+    hide(&keep)?;
     release(control, line)?;
-    Ok(watch(command, control, &signals))
+    Ok(watch(command, control, &signals, Executor::new(executor)))
 }
 
 /// Forks the command's process; it confines itself and waits.
@@ -105,26 +95,62 @@ fn start_command(
     }
 }
 
-/// Takes the listener of the command's own filter, which goes to the broker alone.
-fn take_listener(line: &UnixStream) -> Result<OwnedFd, Failure> {
+/// Passes the listener of the command's own filter to the broker alone, with what else it
+/// needs; returns the executor's end of the line between them.
+fn pass_on_listener(
+    control: &Control,
+    line: &UnixStream,
+    unix_diag: OwnedFd,
+) -> Result<OwnedFd, Failure> {
     let mut buffer = [0; 1];
     let (bytes, mut fds) = passing::receive(line, &mut buffer).at(Step::StopCalls)?;
-    match (bytes, fds.pop()) {
-        ([command::LISTENER], Some(listener)) => Ok(listener),
-        _ => Err(failure_of_command(bytes, line)),
-    }
+    let listener = match (bytes, fds.pop()) {
+        ([command::LISTENER], Some(listener)) => listener,
+        _ => return Err(failure_of_command(bytes, line)),
+    };
+    let (ours, executor) = executor::pair().at(Step::Fork)?;
+    let trapped = Trapped {
+        listener,
+        unix_diag,
+        executor,
+    };
+    tell(control, &Message::Stopping(trapped))?;
+    Ok(ours)
 }
 
-/// Forks the executor; returns the broker's end of its main line.
-fn start_executor() -> Result<OwnedFd, Failure> {
-    let (ours, theirs) = executor::pair().at(Step::Fork)?;
-    match sys::fork().at(Step::Fork)? {
-        Forked::Child => {
-            // The broker notices that it is gone by the line.
-            drop(shut_in(&theirs).map(|()| executor::serve(&theirs)));
-            sys::exit_now(0)
+/// The executor, which is forked when the broker first asks something of it, and again
+/// should it have been killed.
+struct Executor {
+    line: Option<OwnedFd>,
+    process: Option<Pid>,
+}
+
+impl Executor {
+    fn new(line: Option<OwnedFd>) -> Self {
+        Self {
+            line,
+            process: None,
         }
-        Forked::Parent(..) => Ok(ours),
+    }
+
+    /// Returns the line where there is a request that nobody takes.
+    fn unattended(&self) -> Option<BorrowedFd<'_>> {
+        let line = self.line.as_ref().filter(|_| self.process.is_none());
+        line.map(AsFd::as_fd)
+    }
+
+    fn start(&mut self) {
+        let Some(line) = &self.line else { return };
+        match sys::fork() {
+            Ok(Forked::Child) => {
+                // The broker notices by its lines that it has ended.
+                drop(shut_in(line).map(|()| executor::serve(line)));
+                sys::exit_now(0)
+            }
+            Ok(Forked::Parent(pid, _)) => self.process = Some(pid),
+            // Closing the line has the broker refuse what it would ask.
+            Err(_) => self.line = None,
+        }
     }
 }
 
@@ -159,7 +185,7 @@ fn give_up_rights(plan: &Plan) -> Result<u8, Failure> {
 }
 
 /// From here on init only waits, so that nothing in it is worth attacking.
-fn hide(keep: &[std::os::fd::BorrowedFd<'_>]) -> Result<(), Failure> {
+fn hide(keep: &[BorrowedFd<'_>]) -> Result<(), Failure> {
     let mut keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).collect();
     keep.sort_unstable();
     sys::close_all_but(&keep).at(Step::CloseDescriptors)?;
@@ -214,18 +240,23 @@ fn failure_of_command(begun: &[u8], mut line: &UnixStream) -> Failure {
 }
 
 /// Reaps every orphan and passes signals on until the command ends or the launcher is gone.
-fn watch(command: Pid, control: &Control, signals: &SignalFd) -> Outcome {
+fn watch(
+    command: Pid,
+    control: &Control,
+    signals: &SignalFd,
+    mut executor: Executor,
+) -> Outcome {
     let mut group = GroupSignals::default();
     loop {
-        let mut fds = [
-            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(control.as_fd(), PollFlags::POLLIN),
-        ];
+        let own = [signals.as_fd(), control.as_fd()];
+        let all = own.into_iter().chain(executor.unattended());
+        let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let _ready_or_interrupted = poll(&mut fds, PollTimeout::NONE);
+        let ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
         while let Some(number) = read_now(signals) {
             group.note(number);
         }
-        if fds[1].any() == Some(true) {
+        if ready[1] {
             match control.receive_order() {
                 Ok(Some(Order::Signal(number))) => pass_on(number.into(), command, &mut group),
                 // The launcher sends nothing else: this is its end, and so ours. The kernel
@@ -233,7 +264,10 @@ fn watch(command: Pid, control: &Control, signals: &SignalFd) -> Outcome {
                 _ => sys::exit_now(0),
             }
         }
-        match reap(command) {
+        if ready.get(2) == Some(&true) {
+            executor.start();
+        }
+        match reap(command, &mut executor.process) {
             Some(Change::Ended(outcome)) => return outcome,
             Some(Change::Stopped) => drop(control.send(&Message::Stopped)),
             None => {}
@@ -292,7 +326,7 @@ enum Change {
 }
 
 /// Waits for whatever has ended; returns what happened to the command, if anything did.
-fn reap(command: Pid) -> Option<Change> {
+fn reap(command: Pid, executor: &mut Option<Pid>) -> Option<Change> {
     let mut change = None;
     loop {
         let (pid, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
@@ -300,6 +334,11 @@ fn reap(command: Pid) -> Option<Change> {
             Err(rustix::io::Errno::INTR) => continue,
             Ok(None) | Err(_) => return change,
         };
+        if executor.is_some_and(|executor| executor.as_raw() == pid.as_raw_pid())
+            && !status.stopped()
+        {
+            *executor = None;
+        }
         if pid.as_raw_pid() != command.as_raw() {
             continue;
         }
