@@ -53,6 +53,7 @@ pub(super) fn plan(policy: &Filesystem, command: &Command, layers: Layers) -> Ve
     let mut rules = vec![
         path("/", Grant::Read),
         path("/dev", Grant::Device),
+        path("/dev/mqueue", Grant::Write),
         path("/dev/shm", Grant::Write),
     ];
     let writable = policy
@@ -104,6 +105,7 @@ mod tests {
         let expected = "\
 Read /
 Device /dev
+Write /dev/mqueue
 Write /dev/shm
 Write /w
 AsOpened descriptor 0
