@@ -4,6 +4,7 @@ mod harness;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use harness::{Scratch, Srt, outside, run, run_with_input, wrapped};
@@ -142,6 +143,7 @@ kind, number = sys.argv[1], int(sys.argv[2])
 if kind == 'directory': fd = os.open('/', os.O_RDONLY)
 elif kind == 'path': fd = os.open('/etc/passwd', os.O_PATH)
 elif kind == 'dgram-pair': fd = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].detach()
+elif kind == 'eventfd': fd = os.eventfd(0)
 elif kind == 'stream-pair':
     ours, theirs = socket.socketpair()
     fd = theirs.detach()
@@ -156,11 +158,14 @@ os.execvp(sys.argv[3], sys.argv[3:])
         "directory",
         "path",
         "dgram-pair",
+        "eventfd",
         "AF_INET/SOCK_STREAM",
         "AF_INET/SOCK_DGRAM",
         "AF_INET6/SOCK_STREAM",
         "AF_NETLINK/SOCK_RAW",
         "AF_UNIX/SOCK_DGRAM",
+        "AF_UNIX/SOCK_SEQPACKET",
+        "AF_UNIX/SOCK_STREAM",
     ];
     for kind in refused {
         for number in ["0", "1"] {
@@ -177,6 +182,30 @@ os.execvp(sys.argv[3], sys.argv[3:])
         ))
         .succeeds();
     }
+}
+
+#[test]
+fn a_socket_on_standard_input_cannot_be_connected_to_a_server_of_the_host() {
+    let scratch = Scratch::new("unconnected");
+    let path = scratch.path("server");
+    let server = UnixListener::bind(&path).expect("the scratch directory is writable");
+    server.set_nonblocking(true).expect("it is a socket");
+    let script = format!(
+        "import socket; socket.socket(fileno=0).connect({:?})",
+        path.display().to_string()
+    );
+    let words = ["python3", "-c", &script];
+    let open = "
+import os, socket, sys
+os.dup2(socket.socket(socket.AF_UNIX).detach(), 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+";
+    run(Command::new("python3").args(["-c", open]).args(words)).succeeds();
+    assert!(server.accept().is_ok(), "the control came through");
+    let srt = Srt::new(&scratch).into_command(&words);
+    let ran = run(&mut wrapped(&["python3", "-c", open], &srt));
+    ran.is_refused("standard input is a socket that is not connected");
+    assert!(server.accept().is_err());
 }
 
 #[test]
