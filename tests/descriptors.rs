@@ -123,14 +123,33 @@ fn a_named_job_server_can_be_used_where_nothing_else_is_writable() {
     Srt::new(&scratch)
         .sh(&format!("timeout 1 sh -c '{write}'"))
         .fails();
-    let flags = format!(" -j2 --jobserver-auth=fifo:{}", fifo.display());
-    Srt::new(&scratch)
-        .env("MAKEFLAGS", flags)
-        .sh(&write)
-        .succeeds();
-    let mut token = [0; 1];
-    std::io::Read::read_exact(&mut &reader, &mut token).expect("a token came");
-    assert_eq!(&token, b"+");
+    let link = scratch.path("link");
+    std::os::unix::fs::symlink(&fifo, &link).expect("the scratch directory is writable");
+    for name in [&fifo, &link] {
+        let flags = format!(" -j2 --jobserver-auth=fifo:{}", name.display());
+        let srt = Srt::new(&scratch).env("MAKEFLAGS", flags);
+        srt.sh(&write).succeeds();
+        let mut token = [0; 1];
+        std::io::Read::read_exact(&mut &reader, &mut token).expect("a token came");
+        assert_eq!(&token, b"+");
+    }
+}
+
+#[test]
+fn a_job_server_that_cannot_be_used_keeps_no_command_from_running() {
+    let scratch = Scratch::new("stale");
+    let hidden = scratch.dir("hidden");
+    let file = scratch.file("file", "kept");
+    outside(&format!("mkfifo {}/jobs", hidden.display())).succeeds();
+    let named = [scratch.path("missing"), hidden.join("jobs"), file.clone()];
+    for path in named {
+        let flags = format!(" -j2 --jobserver-auth=fifo:{}", path.display());
+        let script = format!("echo ran; echo x >>{}", path.display());
+        let srt = Srt::new(&scratch).deny_read(&hidden);
+        let ran = srt.env("MAKEFLAGS", flags).sh(&script).fails();
+        assert_eq!(ran.stdout, "ran\n", "{}", path.display());
+    }
+    assert_eq!(fs::read_to_string(&file).ok().as_deref(), Some("kept"));
 }
 
 #[test]
