@@ -101,3 +101,42 @@ fn nw_51_a_name_that_leads_nowhere_is_a_fault_and_not_a_refusal() {
         },
     );
 }
+
+/// Asks both proxies for a target and is gone before it answers.
+const ASK_AND_LEAVE: &str = r"
+import socket, struct, sys, time
+address, port = sys.argv[1].split(':')
+def leave(at, request):
+    s = socket.create_connection(('127.0.0.1', at))
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))
+    s.sendall(request)
+    time.sleep(0.3)
+    s.close()
+leave(3128, f'CONNECT {sys.argv[1]} HTTP/1.1\r\n\r\n'.encode())
+socks = b'\5\1\0' + b'\5\1\0\1' + socket.inet_aton(address) + struct.pack('>H', int(port))
+if 'no-socks' not in sys.argv: leave(1080, socks)
+time.sleep(0.3)
+";
+
+#[test]
+fn an_attempt_that_nobody_waits_for_is_recorded() {
+    in_a_world(
+        "failures::an_attempt_that_nobody_waits_for_is_recorded",
+        |world| {
+            let silent = "203.0.113.4:80";
+            let mut words = vec!["python3", "-c", ASK_AND_LEAVE, silent];
+            if cfg!(not(feature = "socks")) {
+                words.push("no-socks");
+            }
+            let file = world.scratch.path("events");
+            let srt = world.srt(&[silent], &[]).events(&file);
+            srt.run(&words).succeeds();
+            let events = fs::read_to_string(file).expect("srt made it");
+            let recorded = events
+                .lines()
+                .filter(|line| line.contains(silent) && line.contains("\"verdict\":\"allowed\""));
+            let ways = if cfg!(feature = "socks") { 2 } else { 1 };
+            assert_eq!(recorded.count(), ways, "{events}");
+        },
+    );
+}

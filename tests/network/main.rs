@@ -10,12 +10,12 @@ mod failures;
 mod world;
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Read;
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use harness::{Ran, Srt, run, skip};
+use harness::{run, skip};
 use world::in_a_world;
 
 #[test]
