@@ -1,6 +1,7 @@
 //! What is allowed, after checking; the same on every operating system.
 
 pub mod address;
+pub mod change;
 pub mod filesystem;
 pub mod host;
 pub mod hostname;
