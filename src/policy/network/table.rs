@@ -62,11 +62,11 @@ impl Table {
             .collect()
     }
 
-    /// Returns every rule whose hosts hold those of `rule`, whatever the ports.
-    pub(crate) fn around(&self, rule: &Rule) -> impl Iterator<Item = &Rule> {
+    /// Returns every rule whose hosts hold those of `rule`, whatever the ports, with its index.
+    pub(crate) fn around(&self, rule: &Rule) -> impl Iterator<Item = (usize, &Rule)> {
         let holding = rule.hosts().upwards();
         let rules = holding.flat_map(|hosts| self.indices(&hosts));
-        rules.map(|index| &self.rules[*index])
+        rules.map(|index| (*index, &self.rules[*index]))
     }
 
     fn first_of(&self, sets: impl Iterator<Item = Hosts>, port: u16) -> Option<&Rule> {

@@ -24,6 +24,7 @@ fn try_network(allowed: &[&str], denied: &[&str]) -> Result<Network> {
     let settings = settings::Network {
         allowed_domains: entries("network.allowedDomains", allowed),
         denied_domains: entries("network.deniedDomains", denied),
+        ..settings::Network::default()
     };
     Network::from_settings(&settings, vec!["192.0.2.77".parse().unwrap()])
 }

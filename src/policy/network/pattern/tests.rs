@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::error::Kind;
+use crate::policy::generator::Generator;
 use crate::policy::hostname::Target;
 use crate::policy::network::Table;
 use crate::settings::Origin;
@@ -177,79 +178,50 @@ fn the_host_in_a_url_is_proposed() {
     }
 }
 
-/// Numbers that look random and are the same in every run: a 64-bit linear congruential
-/// generator with Knuth's MMIX constants.
-struct Generator(u64);
-
-impl Generator {
-    fn pick<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let index = usize::try_from(self.0 >> 33).unwrap_or(0) % choices.len();
-        choices[index]
-    }
-
-    /// Draws from few names and numbers, so that entries often overlap.
-    fn rule(&mut self) -> Rule {
-        let host = match self.pick(&["any", "name", "name", "below", "below", "range", "range"]) {
-            "any" => "*".to_owned(),
-            "name" => self.name(),
-            "below" => format!("*.{}", self.name()),
-            _ => self.range(),
-        };
-        let text = format!("{host}{}", self.pick(&["", "", ":80", ":443"]));
-        parsed(&text, List::Denied).expect(&text)
-    }
-
-    fn name(&mut self) -> String {
-        let names = [
-            "a.test",
-            "b.test",
-            "a.a.test",
-            "b.a.test",
-            "a.b.a.test",
-            "xa.test",
-            "a.test.test",
-        ];
-        self.pick(&names).to_owned()
-    }
-
-    fn range(&mut self) -> String {
-        let ranges = [
-            "0.0.0.0/0",
-            "10.0.0.0/8",
-            "10.0.0.0/9",
-            "10.128.0.0/9",
-            "10.1.0.0/16",
-            "10.1.2.3",
-            "10.1.2.3/32",
-            "10.1.2.2/31",
-            "10.200.0.1",
-            "[::]/0",
-            "[fd00::]/8",
-            "[fd00::]/64",
-            "[fd00::1]",
-            "[fd00:1::1]",
-        ];
-        self.pick(&ranges).to_owned()
-    }
+/// Draws from few names and numbers, so that rules often overlap.
+fn draw(generator: &mut Generator) -> Rule {
+    let kinds = ["any", "name", "name", "below", "below", "range", "range"];
+    let host = match generator.pick(&kinds) {
+        "any" => "*".to_owned(),
+        "name" => generator.pick(&NAMES).to_owned(),
+        "below" => format!("*.{}", generator.pick(&NAMES)),
+        _ => generator.pick(&RANGES).to_owned(),
+    };
+    let text = format!("{host}{}", generator.pick(&["", "", ":80", ":443"]));
+    parsed(&text, List::Denied).expect(&text)
 }
+
+const NAMES: [&str; 7] = [
+    "a.test",
+    "b.test",
+    "a.a.test",
+    "b.a.test",
+    "a.b.a.test",
+    "xa.test",
+    "a.test.test",
+];
+
+const RANGES: [&str; 14] = [
+    "0.0.0.0/0",
+    "10.0.0.0/8",
+    "10.0.0.0/9",
+    "10.128.0.0/9",
+    "10.1.0.0/16",
+    "10.1.2.3",
+    "10.1.2.3/32",
+    "10.1.2.2/31",
+    "10.200.0.1",
+    "[::]/0",
+    "[fd00::]/8",
+    "[fd00::]/64",
+    "[fd00::1]",
+    "[fd00:1::1]",
+];
 
 /// Targets that tell any two of the generated rules apart: of every host above one that
 /// only it and wider ones cover, on three ports.
 fn witnesses() -> Vec<Target> {
-    let names = [
-        "a.test",
-        "b.test",
-        "a.a.test",
-        "b.a.test",
-        "a.b.a.test",
-        "xa.test",
-        "a.test.test",
-    ];
-    let below = names.iter().map(|name| format!("w.{name}"));
+    let below = NAMES.iter().map(|name| format!("w.{name}"));
     let apart = [
         "other.example",
         "9.9.9.9",
@@ -265,7 +237,7 @@ fn witnesses() -> Vec<Target> {
         "[fd00:9::1]",
         "[2001:db8::1]",
     ];
-    let hosts = names.iter().chain(&apart).map(|host| (*host).to_owned());
+    let hosts = NAMES.iter().chain(&apart).map(|host| (*host).to_owned());
     let hosts: Vec<_> = hosts.chain(below).collect();
     let on = |host: &String| {
         let host = host.clone();
@@ -284,7 +256,7 @@ fn a_rule_is_covered_by_another_exactly_where_all_its_targets_are() {
     let mut generator = Generator(1);
     let mut covered = 0;
     for _ in 0..4_000 {
-        let (one, other) = (generator.rule(), generator.rule());
+        let (one, other) = (draw(&mut generator), draw(&mut generator));
         let all = witnesses
             .iter()
             .all(|target| !covers(&one, target) || covers(&other, target));
@@ -300,7 +272,7 @@ fn an_intersection_covers_exactly_what_both_cover() {
     let mut generator = Generator(2);
     let mut common = 0;
     for _ in 0..4_000 {
-        let (one, other) = (generator.rule(), generator.rule());
+        let (one, other) = (draw(&mut generator), draw(&mut generator));
         let both = intersection(&one, &other);
         for target in &witnesses {
             let expected = covers(&one, target) && covers(&other, target);
@@ -324,7 +296,7 @@ fn a_table_finds_what_a_scan_finds() {
     let mut generator = Generator(3);
     let mut found = 0;
     for _ in 0..300 {
-        let rules: Vec<_> = (0..12).map(|_| generator.rule()).collect();
+        let rules: Vec<_> = (0..12).map(|_| draw(&mut generator)).collect();
         let entries: Vec<_> = rules.iter().map(|rule| rule.entry().clone()).collect();
         let table = Table::parse(&entries, List::Denied).unwrap();
         for target in &witnesses {
