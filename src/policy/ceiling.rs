@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::host::Host;
 use super::network::{List, Table, intersection};
-use super::path::{self, RealPath, entry_error};
+use super::path::{self, entry_error};
 use crate::error::{Error, Kind, Result};
 use crate::settings::Entry;
 
@@ -276,10 +276,7 @@ impl<'a> Roots<'a> {
 /// Resolves the path of an entry as far as it exists.
 fn resolve(entry: &Entry, host: &Host) -> Result<PathBuf> {
     let path = path::absolute(entry, host)?;
-    Ok(match RealPath::resolve(&path) {
-        Ok(real) => real.as_path().to_owned(),
-        Err(_) => path::way(&path).end,
-    })
+    Ok(path::way(&path).end)
 }
 
 fn beyond(entry: &Entry, bound: &str) -> String {

@@ -13,6 +13,8 @@ pub enum Change {
         key: &'static str,
         /// The entry to add.
         entry: String,
+        /// Whether it has to be written `{ "path": …, "literal": true }`.
+        literal: bool,
     },
     /// Take an entry out.
     Remove {
@@ -35,7 +37,15 @@ impl Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Add { key, entry } => write!(f, "add `{entry}` to {key}"),
+            Self::Add {
+                key,
+                entry,
+                literal: true,
+            } => {
+                let path = serde_json::Value::from(entry.as_str());
+                write!(f, "add {{ \"path\": {path}, \"literal\": true }} to {key}")
+            }
+            Self::Add { key, entry, .. } => write!(f, "add `{entry}` to {key}"),
             Self::Remove { entry, origin } => {
                 write!(f, "remove `{entry}` from {}", origin.key)?;
                 match &origin.file {

@@ -37,6 +37,7 @@ impl Network {
             return vec![Change::Add {
                 key: "network.deniedDomains",
                 entry: target.to_string(),
+                literal: false,
             }];
         }
         let hosts = Hosts::from(&target.host);
@@ -57,6 +58,7 @@ impl Network {
             changes.push(Change::Add {
                 key: "network.allowedDomains",
                 entry,
+                literal: false,
             });
         }
         changes

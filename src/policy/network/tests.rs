@@ -139,6 +139,7 @@ fn a_decision_names_the_first_rule_that_decides_and_what_turns_it_round() {
                     Change::Add {
                         key: "network.allowedDomains",
                         entry,
+                        ..
                     } => allowed.push(entry.clone()),
                     Change::Add { entry, .. } => denied.push(entry.clone()),
                     Change::Remove { entry, .. } => denied.retain(|denied| denied != entry),
