@@ -150,6 +150,13 @@ pub const SERVICES: &[Row] = rows! {
     "GPG_AGENT_INFO": Service(PathBefore(b':')), "gpg-agent: signs and decrypts";
     "GNOME_KEYRING_CONTROL": Service(Path), "directory of the keyring's sockets";
     "GNOME_KEYRING_PID": Service(With("GNOME_KEYRING_CONTROL")), "the keyring's process";
+    "PCSCLITE_CSOCK_NAME": Service(Path), "smart cards: signs with the caller's keys";
+    "P11_KIT_SERVER_ADDRESS": Service(DBus), "signs with the caller's keys";
+    "SPIFFE_ENDPOINT_SOCKET": Service(Address), "hands out the machine's identity";
+    "VAULT_ADDR": Service(Server), "hands out secrets";
+    "VAULT_AGENT_ADDR": Service(Server), "hands out secrets";
+    "CONSUL_HTTP_ADDR": Service(Server), "changes settings of services";
+    "NOMAD_ADDR": Service(Server), "starts programs outside";
     // Multiplexers and terminals: they type into other windows.
     "TMUX": Service(PathBefore(b',')), "tmux server: types into other panes";
     "TMUX_PANE": Service(With("TMUX")), "the pane in that server";
@@ -161,6 +168,8 @@ pub const SERVICES: &[Row] = rows! {
     "WEZTERM_UNIX_SOCKET": Service(Path), "wezterm: types into other windows";
     "WEZTERM_PANE": Service(With("WEZTERM_UNIX_SOCKET")), "the pane in that terminal";
     "ALACRITTY_SOCKET": Service(Path), "alacritty: opens terminals";
+    "ABDUCO_SOCKET": Service(Path), "abduco session: types into it";
+    "YDOTOOL_SOCKET": Service(Path), "ydotool: types and clicks everywhere";
     // Editors: they open files and run code outside.
     "VSCODE_IPC_HOOK*": Service(Path), "VS Code: opens files, runs its commands";
     "VSCODE_GIT_IPC_HANDLE": Service(Path), "VS Code: asks for git credentials";
@@ -172,6 +181,8 @@ pub const SERVICES: &[Row] = rows! {
     "NVIM": Service(Address), "Neovim: runs code in the editor";
     "NVIM_LISTEN_ADDRESS": Service(Address), "Neovim: runs code in the editor";
     "EMACS_SOCKET_NAME": Service(Runtime("emacs")), "Emacs: runs code in the editor";
+    "VIM_SERVERNAME": Service(With("DISPLAY")), "Vim: runs code in the editor";
+    "kak_session": Service(Runtime("kakoune")), "Kakoune: runs code in the editor";
     // Daemons that run things for others.
     "DOCKER_HOST": Service(Server), "Docker: root on the host";
     "CONTAINER_HOST": Service(Server), "Podman: starts programs outside";
@@ -184,6 +195,11 @@ pub const SERVICES: &[Row] = rows! {
     "INCUS_DIR": Service(Path), "directory of Incus' socket: root on the host";
     "INCUS_SOCKET": Service(Path), "Incus: root on the host";
     "NIX_DAEMON_SOCKET_PATH": Service(Path), "Nix daemon: builds outside";
+    "NIX_REMOTE": Service(Server), "Nix daemon: builds outside";
+    "GUIX_DAEMON_SOCKET": Service(Address), "Guix daemon: builds outside";
+    "SCCACHE_SERVER_UDS": Service(Path), "sccache: starts compilers outside";
+    "WATCHMAN_SOCK": Service(Path), "watchman: starts programs outside";
+    "BUILDKITE_AGENT_JOB_API_SOCKET": Service(Path), "CI agent: changes the job";
     "WSL_INTEROP": Service(Path), "starts Windows programs";
     // Sound.
     "PULSE_SERVER": Service(Server), "sound server: records";
@@ -283,6 +299,8 @@ pub const SECRETS: &[Row] = rows! {
     "*_PASS": Secret, "another spelling";
     "*PASSPHRASE": Secret, "what opens a private key";
     "MYSQL_PWD": Secret, "password of the MySQL client";
+    "BW_SESSION": Secret, "opens a password store";
+    "OP_SESSION_*": Secret, "opens a password store";
     "SSHPASS": Secret, "password of sshpass";
     "*API_KEY": Secret, "`OPENAI_API_KEY`, `ANTHROPIC_API_KEY`";
     "*APIKEY": Secret, "another spelling";
