@@ -14,8 +14,9 @@ pub use pattern::{SECRETS, check_deny_entry, check_name, check_name_pattern, che
 pub use sockets::{Granted, Names};
 
 use super::Host;
+use super::path::{self, entry_error};
 use crate::error::Result;
-use crate::settings::{Entry, Settings, quoted};
+use crate::settings::{Entry, NetworkMode, Settings, quoted};
 use pattern::Patterns;
 use table::{Class, Row};
 
@@ -31,7 +32,7 @@ pub struct Rules {
     /// `credentials.envVars` of mode `deny`: names.
     pub credentials: Vec<Entry>,
     /// `env.set`: names and values; of two with one name the last counts.
-    pub set: Vec<(Entry, String)>,
+    pub set: Vec<(Entry, Entry)>,
     /// Whose proxy variables the command gets.
     pub proxies: Proxies,
     /// Sockets of the host the command may connect to.
@@ -108,17 +109,27 @@ impl Environment {
     /// Reads what the settings say, and decides on every variable of the caller.
     ///
     /// # Errors
-    /// An entry can match no variable, or sets what no variable can be.
-    pub fn from_settings(_settings: &Settings, host: &Host) -> Result<Self> {
+    /// An entry can match no variable, sets what no variable can be, or is no path.
+    pub fn from_settings(settings: &Settings, host: &Host) -> Result<Self> {
+        let env = &settings.env;
+        let proxies = match (settings.network.mode, settings.network.no_proxy_env) {
+            (NetworkMode::Open, _) => Proxies::Callers,
+            (NetworkMode::Filtered, true) => Proxies::Nobodys,
+            (NetworkMode::Filtered, false) => Proxies::Ours,
+        };
         let rules = Rules {
-            inherit: Inherit::All,
-            allow: Vec::new(),
-            deny: Vec::new(),
-            credentials: Vec::new(),
-            set: Vec::new(),
-            proxies: Proxies::Ours,
-            sockets: Granted::Below(Vec::new()),
-            safe_directories: Vec::new(),
+            inherit: if env.inherit {
+                Inherit::All
+            } else {
+                Inherit::Base
+            },
+            allow: env.allow.clone(),
+            deny: env.deny.clone(),
+            credentials: settings.credentials.variables.clone(),
+            set: env.set.clone(),
+            proxies,
+            sockets: Granted::from_settings(&settings.network, host)?,
+            safe_directories: safe_directories(&settings.git.safe_directories, host)?,
         };
         Self::new(rules, &host.env, &host.cwd)
     }
@@ -181,14 +192,45 @@ fn without_preset(entries: &[Entry]) -> Vec<Entry> {
     others.cloned().collect()
 }
 
-fn last_of_each(set: &[(Entry, String)]) -> Result<Vec<(OsString, OsString)>> {
+/// Reads directories as git compares them: with links followed, whether or not they exist.
+fn safe_directories(entries: &[Entry], host: &Host) -> Result<Vec<PathBuf>> {
+    let mut directories = Vec::new();
+    for entry in entries {
+        // Git writes "this one and all below" so, which is what an entry means anyway.
+        let text = match entry.literal {
+            true => &entry.text,
+            false => entry.text.strip_suffix("/*").unwrap_or(&entry.text),
+        };
+        let directory = match text {
+            "*" => PathBuf::from("*"),
+            "" => PathBuf::from("/"),
+            text => {
+                let text = text.to_owned();
+                path::way(&path::absolute(
+                    &Entry {
+                        text,
+                        ..entry.clone()
+                    },
+                    host,
+                )?)
+                .end
+            }
+        };
+        if !directories.contains(&directory) {
+            directories.push(directory);
+        }
+    }
+    Ok(directories)
+}
+
+fn last_of_each(set: &[(Entry, Entry)]) -> Result<Vec<(OsString, OsString)>> {
     let mut seen = HashSet::new();
     let mut last = Vec::new();
     for (name, value) in set.iter().rev() {
-        let checked = check_name(&name.text).and_then(|()| check_value(value));
-        checked.map_err(|what| crate::policy::path::entry_error(name, what))?;
+        let checked = check_name(&name.text).and_then(|()| check_value(&value.text));
+        checked.map_err(|what| entry_error(name, what))?;
         if seen.insert(&name.text) {
-            last.push((OsString::from(&name.text), OsString::from(value)));
+            last.push((OsString::from(&name.text), OsString::from(&value.text)));
         }
     }
     last.reverse();
@@ -309,12 +351,8 @@ impl fmt::Display for Dropped {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let by = |f: &mut fmt::Formatter<'_>, entry: &Entry| {
-            let origin = &entry.origin;
-            write!(f, "entry {} of `{}`", quoted(&entry.text), origin.key)?;
-            match &origin.file {
-                Some(file) => write!(f, ", {}:{}:{}", file.display(), origin.line, origin.column),
-                None => Ok(()),
-            }
+            let (key, origin) = (entry.origin.key, &entry.origin);
+            write!(f, "entry {} of `{key}`, {origin}", quoted(&entry.text))
         };
         match self {
             Self::NoName => f.write_str("it has no name"),

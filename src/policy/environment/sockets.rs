@@ -6,7 +6,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use super::Caller;
-use crate::policy::path;
+use crate::error::Result;
+use crate::policy::{Host, path};
+use crate::settings::Network;
 
 /// The host's sockets the command may connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +20,19 @@ pub enum Granted {
 }
 
 impl Granted {
+    /// Reads `network.allowUnixSockets` and `network.allowAllUnixSockets`.
+    ///
+    /// # Errors
+    /// An entry is no path.
+    pub(super) fn from_settings(network: &Network, host: &Host) -> Result<Self> {
+        if network.allow_all_unix_sockets {
+            return Ok(Self::All);
+        }
+        let entries = network.allow_unix_sockets.iter();
+        let paths = entries.map(|entry| path::absolute(entry, host));
+        paths.collect::<Result<_>>().map(Self::Below)
+    }
+
     /// Tells whether `named` is granted, or is a directory with a granted socket in it. A path
     /// is compared as written and with its links followed: `/var/run` is often `/run`.
     fn covers(&self, named: &Path) -> bool {

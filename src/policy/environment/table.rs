@@ -240,6 +240,17 @@ pub const BASE: &[Row] = rows! {
     "LANGUAGE": Base, "language";
     "LC_*": Base, "language, encoding and formats";
     "TZ": Base, "time zone";
+    "SSL_CERT_FILE": Base, "whom TLS trusts: without it nothing is reached where that matters";
+    "SSL_CERT_DIR": Base, "as above";
+    "CURL_CA_BUNDLE": Base, "as above";
+    "REQUESTS_CA_BUNDLE": Base, "as above";
+    "NODE_EXTRA_CA_CERTS": Base, "as above";
+    "PIP_CERT": Base, "as above";
+    "GIT_SSL_CAINFO": Base, "as above";
+    "CARGO_HTTP_CAINFO": Base, "as above";
+    "AWS_CA_BUNDLE": Base, "as above";
+    "NIX_SSL_CERT_FILE": Base, "as above";
+    "DENO_CERT": Base, "as above";
     "CI": Base, "nobody is there to answer: without it programs may wait";
 };
 

@@ -1,5 +1,4 @@
 use std::os::unix::ffi::OsStringExt;
-use std::sync::Arc;
 
 use super::*;
 use crate::settings::Origin;
@@ -8,12 +7,7 @@ fn entry(key: &'static str, text: &str) -> Entry {
     Entry {
         text: text.to_owned(),
         literal: false,
-        origin: Origin {
-            key,
-            file: Some(Arc::from(Path::new("s.json"))),
-            line: 3,
-            column: 7,
-        },
+        origin: Origin::flag(key),
     }
 }
 
@@ -88,9 +82,9 @@ fn the_first_rule_that_matches_decides() {
 #[test]
 fn a_variable_that_is_set_counts_before_every_rule() {
     let set = vec![
-        (entry("env.set", "A"), "first".to_owned()),
-        (entry("env.set", "A"), "last=".to_owned()),
-        (entry("env.set", "NEW"), String::new()),
+        (entry("env.set", "A"), entry("env.set", "first")),
+        (entry("env.set", "A"), entry("env.set", "last=")),
+        (entry("env.set", "NEW"), entry("env.set", "")),
     ];
     let environment = judged(
         Rules {
@@ -149,8 +143,8 @@ fn a_reason_names_the_entry_and_its_place_and_never_the_value() {
     assert_eq!(
         said[..2],
         [
-            "variable `AB` is not passed: entry `A*` of `env.deny`, s.json:3:7",
-            "variable `CRED` is not passed: entry `CRED` of `credentials.envVars`, s.json:3:7",
+            "variable `AB` is not passed: entry `A*` of `env.deny`, command line",
+            "variable `CRED` is not passed: entry `CRED` of `credentials.envVars`, command line",
         ]
     );
     assert!(said[2].contains("*PASSWORD"), "{}", said[2]);
@@ -290,7 +284,7 @@ fn an_entry_that_can_match_nothing_is_an_error_with_its_place() {
         (rules(&[], &[], &["A*"]), "credentials.envVars"),
         (
             Rules {
-                set: vec![(entry("env.set", "A"), "secret\0".to_owned())],
+                set: vec![(entry("env.set", "A"), entry("env.set", "secret\0"))],
                 ..rules(&[], &[], &[])
             },
             "env.set",
@@ -299,7 +293,7 @@ fn an_entry_that_can_match_nothing_is_an_error_with_its_place() {
         let error = Environment::new(rules, &[], Path::new("/")).expect_err(key);
         assert_eq!(error.exit_code(), 125);
         let text = error.to_string();
-        assert!(text.starts_with(&format!("s.json:3:7: {key} `")), "{text}");
+        assert!(text.starts_with(entry(key, "").origin.name()), "{text}");
         assert!(!text.contains("secret\0"), "{text}");
     }
 }

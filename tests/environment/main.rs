@@ -1,6 +1,10 @@
 //! Which variables the command gets, as `docs/environment.md` says.
 
+#[path = "../harness/mod.rs"]
 mod harness;
+
+mod odd;
+mod rules;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -8,7 +12,7 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::process::Command;
 
-use harness::{Scratch, Srt, canary, run};
+use harness::{Scratch, Srt, canary};
 use sandbox_runtime::policy::environment::Names;
 use sandbox_runtime::policy::environment::table::{self, Class, Row};
 
@@ -179,114 +183,4 @@ fn a_proxy_of_the_callers_network_is_not_named_inside() {
     for (name, value) in inside(start) {
         assert!(!value.to_string_lossy().contains(&mark), "{name}");
     }
-}
-
-/// Starts its arguments with an environment of its own making, which no shell would pass on,
-/// and prints what comes out as the environment of the last of them.
-const MAKES_AN_ENVIRONMENT: &str = r#"
-import ctypes, os, sys
-libc = ctypes.CDLL(None, use_errno=True)
-big = [b"BIG_%d=" % n + b"x" * 100_000 for n in range(10)]
-many = [b"MANY_%d=%d" % (n, n) for n in range(5_000)]
-odd = [b"TWICE=1", b"TWICE=2", b"\xff\x01 name=\xfe\n\x7f", b"EQUALS==a=b=", b"EMPTY=", b"*=?",
-       b"no equals sign", b"", b"=", b"=nothing before", b"=C:=both"]
-path = b"PATH=" + os.environb[b"PATH"]
-envp = (ctypes.c_char_p * (len(big) + len(many) + len(odd) + 2))(*odd, *big, *many, path, None)
-argv = (ctypes.c_char_p * len(sys.argv))(*[a.encode() for a in sys.argv[1:]], None)
-libc.execve(sys.argv[1].encode(), argv, envp)
-sys.exit(f"execve: {os.strerror(ctypes.get_errno())}")
-"#;
-
-#[test]
-fn an_environment_no_shell_would_make_arrives_byte_for_byte() {
-    let scratch = Scratch::new("environment");
-    let environment_of = |words: Command| {
-        let mut python = Command::new("python3");
-        python
-            .args(["-c", MAKES_AN_ENVIRONMENT])
-            .arg(words.get_program())
-            .args(words.get_args());
-        python.current_dir(scratch.dir("cwd"));
-        let output = python.output().expect("python3 exists");
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{stderr}");
-        assert!(!stderr.contains("panicked"), "{stderr}");
-        let entries = output.stdout.split(|&byte| byte == 0).map(<[u8]>::to_vec);
-        entries.collect::<Vec<_>>()
-    };
-    let cat = ["/bin/cat", "/proc/self/environ"];
-    let mut direct = Command::new(cat[0]);
-    direct.arg(cat[1]);
-    let given = environment_of(direct);
-    assert!(given.len() > 5_000 && given.contains(&b"no equals sign".to_vec()));
-    let found = environment_of(Srt::new(&scratch).into_command(&cat));
-    let is_variable = |entry: &&Vec<u8>| entry.iter().skip(1).any(|&byte| byte == b'=');
-    let is_named = |entry: &&Vec<u8>| entry.first() != Some(&b'=');
-    let expected: Vec<_> = given.iter().filter(is_variable).filter(is_named).collect();
-    // Ours follow what the caller has.
-    assert!(
-        found
-            .iter()
-            .zip(&expected)
-            .all(|(found, expected)| found == *expected)
-    );
-    let ours = &found[expected.len()..];
-    assert_eq!(
-        ours.iter().filter(|entry| !entry.is_empty()).count(),
-        table::OURS.len()
-    );
-}
-
-#[test]
-fn values_are_shown_nowhere() {
-    let scratch = Scratch::new("environment");
-    let mark = canary();
-    let mut command = Srt::new(&scratch)
-        .env("SSH_AUTH_SOCK", format!("/no/{mark}"))
-        .env("PIP_PROXY", format!("http://{mark}"))
-        .env("ORDINARY", &mark)
-        .events(scratch.path("events"))
-        .into_command(&["true"]);
-    let mut debug = Command::new(command.get_program());
-    let words: Vec<_> = command.get_args().map(OsStr::to_owned).collect();
-    debug
-        .arg("--debug")
-        .args(words)
-        .envs(command.get_envs().filter_map(|(a, b)| Some((a, b?))));
-    debug.current_dir(command.get_current_dir().expect("the harness sets it"));
-    let ran = run(&mut debug).succeeds();
-    assert!(
-        ran.stderr
-            .contains("variable `SSH_AUTH_SOCK` is not passed"),
-        "{}",
-        ran.stderr
-    );
-    assert!(
-        ran.stderr.contains("variable `PIP_PROXY` is not passed"),
-        "{}",
-        ran.stderr
-    );
-    assert!(!ran.shows(&mark), "{}", ran.stderr);
-    run(&mut command).succeeds();
-    let events = fs::read_to_string(scratch.path("events")).expect("they are text");
-    assert!(!events.is_empty() && !events.contains(&mark), "{events}");
-}
-
-#[test]
-fn a_variable_too_long_to_be_added_to_ends_the_run_with_the_reason() {
-    let scratch = Scratch::new("environment");
-    // The longest that Linux passes, MAX_ARG_STRLEN of linux/binfmts.h with its NUL.
-    let longest = "x".repeat(128 * 1024 - "NO_PROXY=".len() - 1);
-    let control = run(Command::new("true").env("NO_PROXY", &longest));
-    assert_eq!(control.status, 0);
-    let ran = Srt::new(&scratch)
-        .env("NO_PROXY", &longest)
-        .run(&["/bin/true"]);
-    assert!((125..=126).contains(&ran.status), "{}", ran.status);
-    assert!(
-        ran.stderr.contains("E2BIG") || ran.stderr.contains("too long"),
-        "{}",
-        ran.stderr
-    );
-    assert!(!ran.shows("xxxxxxxxxx"));
 }
