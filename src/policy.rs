@@ -1,7 +1,12 @@
 //! What is allowed, after checking; the same on every operating system.
 
 pub mod address;
+pub mod ceiling;
+pub mod change;
+pub mod environment;
 pub mod filesystem;
+#[cfg(test)]
+mod generator;
 pub mod host;
 pub mod hostname;
 pub mod network;
@@ -23,6 +28,8 @@ pub struct Policy {
     pub network: network::Network,
     /// Which Unix sockets of the host may be connected to.
     pub sockets: sockets::Sockets,
+    /// Which variables the command gets.
+    pub environment: environment::Environment,
 }
 
 impl Policy {
@@ -44,10 +51,12 @@ impl Policy {
             &filesystem,
             host,
         )?;
+        let environment = environment::Environment::from_settings(settings, host)?;
         Ok(Self {
             filesystem,
             network,
             sockets,
+            environment,
         })
     }
 }

@@ -66,13 +66,10 @@ fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -
     proxies.wait_until_ready()?;
     events::record_start(audit, command, &report);
     held.release()?;
-    let broker = broker.as_ref();
-    let events: Vec<_> = [proxies.events()]
-        .into_iter()
-        .chain(broker.map(broker::Running::events))
-        .collect();
-    held.wait(&events, &mut || {
+    let outcome = held.wait(&[proxies.events(), broker.events()], &mut || {
         proxies.record_events(audit);
-        broker.inspect(|broker| broker.record_events(audit));
-    })
+        broker.record_events(audit);
+    })?;
+    proxies.record_rest(audit);
+    Ok(outcome)
 }

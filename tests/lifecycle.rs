@@ -225,8 +225,7 @@ set -- /proc/[0-9]*
 echo $# processes
 "#;
     let ran = Srt::new(&scratch).sh(script).succeeds();
-    // Init, the executor and the shell.
-    assert_eq!(ran.stdout, "3 processes\n");
+    assert_eq!(ran.stdout, "2 processes\n");
 }
 
 #[test]

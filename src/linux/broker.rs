@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::pthread::pthread_kill;
 
-use super::executor::{Executor, INTERRUPTION, Line};
+use super::executor::{self, Executor, INTERRUPTION, Line};
 use super::sys::{self, Notification};
 use super::unix_diag::{self, UnixDiag};
 use crate::audit::Audit;
@@ -97,8 +97,14 @@ impl Broker {
         on_start: fn() -> io::Result<()>,
     ) -> io::Result<Self> {
         sys::interrupt_calls_on(INTERRUPTION)?;
+        let namespace = sys::network_namespace(ends.unix_diag.as_fd())?;
+        let (here, _) = executor::pair()?;
+        if sys::network_namespace(here.as_fd())? == namespace {
+            // What would be taken for the sandbox's own is the host's.
+            return Err(io::Error::other("the network namespace is the host's"));
+        }
         let shared = Arc::new(Shared {
-            namespace: sys::network_namespace(ends.unix_diag.as_fd())?,
+            namespace,
             own_sockets: UnixDiag::new(ends.unix_diag),
             host_sockets: OnceLock::new(),
             listener: ends.listener,
@@ -201,7 +207,10 @@ impl Drop for Broker {
         self.0.is_over.store(true, Ordering::Relaxed);
         loop {
             let workers = self.0.workers();
-            let mut alive = workers.threads.iter().filter(|thread| !thread.is_finished());
+            let mut alive = workers
+                .threads
+                .iter()
+                .filter(|thread| !thread.is_finished());
             let Some(thread) = alive.next() else { return };
             // A signal that comes before the thread waits for a call is lost: once more.
             for thread in [thread].into_iter().chain(alive) {

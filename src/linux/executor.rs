@@ -113,9 +113,7 @@ impl Executor {
                 let request = [&[TO_ADDRESS], address].concat();
                 passing::send(&line.socket, &request, &[socket])
             }
-            Destination::Place(place) => {
-                passing::send(&line.socket, &[TO_PLACE], &[socket, place])
-            }
+            Destination::Place(place) => passing::send(&line.socket, &[TO_PLACE], &[socket, place]),
         };
         sent.map_err(|_| None)?;
         let mut answer = [0; 4];

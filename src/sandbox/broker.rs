@@ -12,43 +12,39 @@ use crate::linux::launch::control::Trapped;
 use crate::linux::launch::privileges;
 use crate::policy::sockets::Sockets;
 
-/// The broker and where its events arrive.
+/// The broker, where calls are stopped, and where its events arrive.
 #[derive(Debug)]
 pub(super) struct Running {
-    _broker: Broker,
+    _broker: Option<Broker>,
     events: OwnedFd,
 }
 
 const MAX_DATAGRAM: usize = 64 * 1024;
 
-/// Starts the broker; `None` where no call is stopped. From here on this process is threaded.
-pub(super) fn start(
-    trapped: Option<Trapped>,
-    policy: Sockets,
-    audit: &Audit,
-) -> Result<Option<Running>> {
-    let Some(trapped) = trapped else {
-        return Ok(None);
-    };
-    let ends = Ends {
-        listener: trapped.listener,
-        unix_diag: trapped.unix_diag,
-        executor: trapped.executor,
-    };
+/// Starts the broker for the calls that are stopped, if any are. From here on this process
+/// has threads.
+pub(super) fn start(trapped: Option<Trapped>, policy: Sockets, audit: &Audit) -> Result<Running> {
     let kind = SocketType::SEQPACKET;
     let (events, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
             .map_err(|errno| failed("socketpair", errno))?;
-    let to_us = match audit.is_recording() {
+    let audit = match audit.is_recording() {
         true => Audit::to_launcher(theirs, audit.verbosity()),
         false => Audit::none(audit.verbosity()),
     };
-    let broker =
-        Broker::start(ends, policy, to_us, confine).map_err(|error| failed("clone", error))?;
-    Ok(Some(Running {
+    let ends = trapped.map(|trapped| Ends {
+        listener: trapped.listener,
+        unix_diag: trapped.unix_diag,
+        executor: trapped.executor,
+    });
+    let broker = ends
+        .map(|ends| Broker::start(ends, policy, audit, confine))
+        .transpose()
+        .map_err(|error| failed("clone", error))?;
+    Ok(Running {
         _broker: broker,
         events,
-    }))
+    })
 }
 
 impl Running {
@@ -61,7 +57,7 @@ impl Running {
     pub(super) fn record_events(&self, audit: &Audit) {
         let mut datagram = vec![0; MAX_DATAGRAM];
         while let Ok((len @ 1.., _)) =
-            rustix::net::recv(&self.events, &mut datagram, RecvFlags::DONTWAIT)
+            rustix::net::recv(&self.events, datagram.as_mut_slice(), RecvFlags::DONTWAIT)
         {
             audit.record_received(&datagram[..len]);
         }

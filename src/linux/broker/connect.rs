@@ -76,9 +76,7 @@ fn have_executed(
 ) -> Result<(), Errno> {
     let line = worker.line(&broker.executor)?;
     let is_wanted = || caller.is_waiting();
-    let result = broker
-        .executor
-        .connect(line, socket.as_fd(), to, is_wanted);
+    let result = broker.executor.connect(line, socket.as_fd(), to, is_wanted);
     result.map_err(|errno| {
         errno.unwrap_or_else(|| {
             worker.line = None;

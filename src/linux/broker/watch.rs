@@ -48,7 +48,9 @@ impl Watch {
             let watch = Arc::clone(self);
             let thread = std::thread::Builder::new().stack_size(super::STACK);
             // Without one, a call could hold its thread for ever.
-            thread.spawn(move || watch.keep()).map_err(|_| Errno::EAGAIN)?;
+            thread
+                .spawn(move || watch.keep())
+                .map_err(|_| Errno::EAGAIN)?;
             state.is_kept = true;
         }
         state.calls.insert(id, pthread_self());

@@ -240,12 +240,7 @@ fn failure_of_command(begun: &[u8], mut line: &UnixStream) -> Failure {
 }
 
 /// Reaps every orphan and passes signals on until the command ends or the launcher is gone.
-fn watch(
-    command: Pid,
-    control: &Control,
-    signals: &SignalFd,
-    mut executor: Executor,
-) -> Outcome {
+fn watch(command: Pid, control: &Control, signals: &SignalFd, mut executor: Executor) -> Outcome {
     let mut group = GroupSignals::default();
     loop {
         let own = [signals.as_fd(), control.as_fd()];
