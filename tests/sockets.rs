@@ -132,7 +132,8 @@ fn answer(line: &str) -> &str {
 const FORMS: &str = r#"
 import ctypes, errno, os, socket, struct, sys, tempfile
 libc = ctypes.CDLL(None, use_errno=True)
-def raw(fd, address, length=None):
+def raw(sock, address, length=None):
+    fd = sock if isinstance(sock, int) else sock.fileno()
     buffer = ctypes.create_string_buffer(address, max(len(address), 1)) if address is not None else None
     if libc.connect(fd, buffer, ctypes.c_int(len(address) if length is None else length)):
         raise OSError(ctypes.get_errno(), 'connect')
@@ -158,16 +159,16 @@ for name in ['s', './s', 'e/../s', '../d/s', '//' + here + '/./s', 'link', 'up/s
     say(name.replace(here, 'HERE').replace(str(os.getpid()), 'PID').replace(f'/{directory}/', '/N/'), path(name))
 long = unix(); longest = ctypes.create_string_buffer(family(1) + b'x' * 108, 110)
 print('bound', libc.bind(long.fileno(), longest, 110)); long.listen(1)
-say('108 bytes', lambda: raw(unix().fileno(), family(1) + b'x' * 108))
-say('109 bytes', lambda: raw(unix().fileno(), family(1) + b'x' * 109))
-say('a name that is cut off', lambda: raw(unix().fileno(), family(1) + b'sX', 3))
-say('bytes after the name', lambda: raw(unix().fileno(), family(1) + b's\0garbage'))
-for length in (-1, 0, 1, 2, 129, 1 << 30): say(f'length {length}', lambda: raw(unix().fileno(), family(1) + b's', length))
-say('no address', lambda: raw(unix().fileno(), None, 20))
+say('108 bytes', lambda: raw(unix(), family(1) + b'x' * 108))
+say('109 bytes', lambda: raw(unix(), family(1) + b'x' * 109))
+say('a name that is cut off', lambda: raw(unix(), family(1) + b'sX', 3))
+say('bytes after the name', lambda: raw(unix(), family(1) + b's\0garbage'))
+for length in (-1, 0, 1, 2, 129, 1 << 30): say(f'length {length}', lambda: raw(unix(), family(1) + b's', length))
+say('no address', lambda: raw(unix(), None, 20))
 say('no descriptor', lambda: raw(-1, family(1) + b's'))
 say('a file', lambda: raw(directory, family(1) + b's'))
-say('another family', lambda: raw(unix().fileno(), family(2) + bytes(14)))
-say('no family', lambda: raw(unix().fileno(), family(0) + bytes(14)))
+say('another family', lambda: raw(unix(), family(2) + bytes(14)))
+say('no family', lambda: raw(unix(), family(0) + bytes(14)))
 say('another type', lambda: unix(socket.SOCK_SEQPACKET).connect('s'))
 def twice():
     client = unix(); client.connect('s'); client.connect('s')
@@ -184,10 +185,10 @@ say('tcp, nobody there', lambda: socket.create_connection(('127.0.0.1', 1)))
 def at_once():
     client = socket.socket(); client.setblocking(False); client.connect(('127.0.0.1', port))
 say('tcp without waiting', at_once)
-say('a Unix address for tcp', lambda: raw(socket.socket().fileno(), family(1) + b's'))
+say('a Unix address for tcp', lambda: raw(socket.socket(), family(1) + b's'))
 def udp():
     client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); client.connect(('127.0.0.1', port))
-    raw(client.fileno(), family(0) + bytes(14)); return str(client.getsockname()[1])
+    raw(client, family(0) + bytes(14)); return str(client.getsockname()[1])
 say('udp, and back', udp)
 say('netlink', lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).connect((0, 0)))
 "#;

@@ -11,6 +11,7 @@ mod watch;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -160,11 +161,13 @@ impl Shared {
 
     fn perform(&self, worker: &mut Worker, call: &Notification) {
         let handler = HANDLERS.iter().find(|(number, _)| *number == call.call);
-        let result = match handler {
-            Some((_, handler)) => Caller::of(self.listener.as_fd(), call)
-                .and_then(|caller| handler(self, worker, &caller, &call.args)),
-            None => Err(Errno::ENOSYS),
+        let act = || {
+            let (_, handler) = handler.ok_or(Errno::ENOSYS)?;
+            let caller = Caller::of(self.listener.as_fd(), call)?;
+            handler(self, worker, &caller, &call.args)
         };
+        // A caller must not wait for ever because of a fault of ours.
+        let result = catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::ENOSYS));
         let errno = result.map_or_else(|errno| errno as i32, |()| 0);
         // A caller that was killed meanwhile needs no answer.
         drop(sys::answer(self.listener.as_fd(), call.id, errno));

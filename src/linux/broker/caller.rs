@@ -79,6 +79,9 @@ impl<'b> Caller<'b> {
     pub(super) fn descriptor(&self, number: u64) -> Result<OwnedFd, Errno> {
         // The kernel takes an int and looks at no other half.
         let number = i32::from_ne_bytes(lower_half(number));
+        if number < 0 {
+            return Err(Errno::EBADF);
+        }
         rustix::process::pidfd_getfd(&self.pidfd, number, PidfdGetfdFlags::empty()).map_err(errno)
     }
 
