@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::event::Event;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, printable};
 
 /// Records events and, under `--debug`, says on stderr what happens.
 ///
@@ -143,11 +143,13 @@ impl Audit {
         }
     }
 
-    /// Prints one line to stderr under `--debug`: `srt: debug: …`.
-    pub fn debug(&self, line: std::fmt::Arguments<'_>) {
+    /// Prints to stderr under `--debug`: `srt: debug: …`.
+    pub fn debug(&self, text: std::fmt::Arguments<'_>) {
         if self.debug {
+            let text = text.to_string();
+            let lines: Vec<_> = text.lines().map(printable).collect();
             // A closed stderr must not end the run.
-            drop(writeln!(io::stderr(), "srt: debug: {line}"));
+            drop(writeln!(io::stderr(), "srt: debug: {}", lines.join("\n")));
         }
     }
 }

@@ -7,12 +7,13 @@ use serde_json::{Map, Value, json};
 use crate::audit::Audit;
 use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::backend::{Command, Outcome, Report};
-use crate::error::Result;
+use crate::error::{Result, printable};
 use crate::policy::Policy;
 
 /// Says what the caller should know before the command runs.
 pub(super) fn warn(policy: &Policy, audit: &Audit) {
     for warning in policy.filesystem.warnings() {
+        let warning = printable(&warning.to_string());
         // A closed stderr must not keep the command from running.
         drop(writeln!(std::io::stderr(), "srt: warning: {warning}"));
     }
