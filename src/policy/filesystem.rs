@@ -15,8 +15,8 @@ pub use rules::Rule;
 use super::host::Host;
 use super::path::{self, FileKind, RealPath, Resolver, Way};
 use crate::error::Result;
-use crate::settings::{self, Entry};
-use rules::{List, Rules, built_in};
+use crate::settings::{self, Entry, Origin};
+use rules::{List, Rules};
 
 /// What the command may do with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,7 +227,7 @@ impl Filesystem {
             if text.starts_with('~') && host.home.is_none() {
                 continue;
             }
-            let origin = built_in("filesystem.allowWrite");
+            let origin = Origin::built_in("filesystem.allowWrite");
             let entry = Entry {
                 text: text.to_owned(),
                 literal: true,

@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path};
 
 use crate::policy::path::RealPath;
-use crate::settings::{Entry, Origin};
+use crate::settings::{Entry, Layer, Origin};
 
 /// One path of one list.
 #[derive(Debug, Clone)]
@@ -33,22 +33,13 @@ impl Rule {
         Self {
             entry: path.to_string(),
             path,
-            origin: built_in(key),
+            origin: Origin::built_in(key),
         }
     }
 
     /// Tells whether no change of the settings can take this rule out.
     pub(super) fn is_built_in(&self) -> bool {
-        self.origin == built_in(self.origin.key)
-    }
-}
-
-pub(super) fn built_in(key: &'static str) -> Origin {
-    Origin {
-        key,
-        file: None,
-        line: 0,
-        column: 0,
+        self.origin.layer == Layer::BuiltIn
     }
 }
 

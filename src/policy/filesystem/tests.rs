@@ -4,6 +4,7 @@
 use super::*;
 use crate::policy::change::Change;
 use crate::policy::generator::Generator;
+use crate::settings::Layer;
 
 const PLACES: [&str; 3] = ["/a", "/a/b", "/a/b/c"];
 
@@ -23,7 +24,7 @@ impl Filesystem {
         for (list, entries) in keys.into_iter().zip(lists) {
             for entry in entries {
                 let mut rule = Rule::built_in("filesystem.test", RealPath::unchecked(entry));
-                rule.origin.line = 1;
+                rule.origin.layer = Layer::Explicit;
                 policy.rules.push(list, rule);
             }
         }
@@ -215,7 +216,7 @@ fn a_path_that_does_not_exist_is_decided_by_where_it_would_be() {
         deny_read: vec![Entry {
             text: dir.join("hidden").to_str().unwrap().to_owned(),
             literal: true,
-            origin: built_in("filesystem.denyRead"),
+            origin: Origin::built_in("filesystem.denyRead"),
         }],
         ..settings::Filesystem::default()
     };

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use super::*;
 use crate::policy::change::Change;
 use crate::policy::hostname::Host;
-use crate::settings::{Entry, Origin};
+use crate::settings::{Entry, Layer, Origin};
 
 fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {
     let origin = Origin {
@@ -11,6 +11,7 @@ fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {
         file: Some(std::path::Path::new("s.json").into()),
         line: 3,
         column: 7,
+        layer: Layer::Explicit,
     };
     let entry = |text: &&str| Entry {
         text: (*text).to_owned(),

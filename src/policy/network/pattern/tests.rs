@@ -5,7 +5,7 @@ use crate::error::Kind;
 use crate::policy::generator::Generator;
 use crate::policy::hostname::Target;
 use crate::policy::network::Table;
-use crate::settings::Origin;
+use crate::settings::{Layer, Origin};
 
 fn entry(text: &str) -> Entry {
     Entry {
@@ -16,6 +16,7 @@ fn entry(text: &str) -> Entry {
             file: Some(std::path::Path::new("s.json").into()),
             line: 3,
             column: 7,
+            layer: Layer::Explicit,
         },
     }
 }
