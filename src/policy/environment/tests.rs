@@ -4,11 +4,7 @@ use super::*;
 use crate::settings::Origin;
 
 fn entry(key: &'static str, text: &str) -> Entry {
-    Entry {
-        text: text.to_owned(),
-        literal: false,
-        origin: Origin::flag(key),
-    }
+    Entry::new(text.to_owned(), false, Origin::flag(key))
 }
 
 fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {
