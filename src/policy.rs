@@ -17,6 +17,7 @@ pub mod sockets;
 pub use host::Host;
 
 use crate::error::Result;
+pub use crate::settings::SeccompProfile;
 use crate::settings::{NetworkMode, Settings};
 
 /// What one run may do.
@@ -33,6 +34,8 @@ pub struct Policy {
     pub environment: environment::Environment,
     /// Whether there are proxies at all.
     pub network_mode: NetworkMode,
+    /// Which system calls the command does without.
+    pub seccomp_profile: SeccompProfile,
     /// What an untrusted project's file narrowed.
     pub notes: Vec<String>,
 }
@@ -64,6 +67,7 @@ impl Policy {
             sockets,
             environment,
             network_mode: settings.network.mode,
+            seccomp_profile: settings.seccomp_profile,
             notes: effective.notes,
         })
     }

@@ -109,7 +109,7 @@ impl Plan {
         Ok(Self {
             mounts: mounts::plan(&policy.filesystem, layers),
             ruleset: ruleset::plan(&policy.filesystem, job_server, layers),
-            filters: filter::for_caller(host.uid == 0, &policy.sockets),
+            filters: filter::for_caller(host.uid == 0, policy.seccomp_profile, &policy.sockets),
             performed: filter::performed(&policy.sockets),
             listeners: listeners(),
             cwd,

@@ -1,5 +1,6 @@
 //! The seccomp programs, compiled from `seccomp-profiles` when the crate was built.
 
+use crate::policy::SeccompProfile;
 use crate::policy::sockets::Sockets;
 
 /// One program and the name it has in the profile.
@@ -26,6 +27,29 @@ macro_rules! filter {
     };
 }
 
+/// One line of the profiles: a call that is refused, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// Name of the program it is compiled into.
+    pub filter: &'static str,
+    /// Name of the call.
+    pub syscall: &'static str,
+    /// What its arguments must be, each for the line to count; empty for any.
+    pub conditions: &'static str,
+    /// What the command gets instead: an errno, or `broker`, which acts for it.
+    pub action: &'static str,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Every line of the profiles that this machine's architecture has.
+const LEDGER: &[Line] = include!(concat!(
+    env!("OUT_DIR"),
+    "/",
+    env!("SECCOMP_ARCH"),
+    "/ledger.rs"
+));
+
 /// Size of one instruction, `struct sock_filter` of linux/filter.h.
 const INSTRUCTION: usize = 8;
 
@@ -35,8 +59,11 @@ const INSTRUCTION: usize = 8;
 /// Where every Unix socket is open, those that send without connecting are too.
 /// Only a root caller gets those that refuse set-id bits: a set-uid file of an ordinary user
 /// gives away that user alone, one of root gives away the machine.
-pub(super) fn for_caller(is_root: bool, sockets: &Sockets) -> Vec<Filter> {
+pub(super) fn for_caller(is_root: bool, profile: SeccompProfile, sockets: &Sockets) -> Vec<Filter> {
     let mut filters = vec![filter!("absent"), filter!("refuse")];
+    if profile == SeccompProfile::Strict {
+        filters.extend([filter!("strict-absent"), filter!("strict-refuse")]);
+    }
     if !sockets.all_are_open() {
         filters.push(filter!("unix-types"));
     }
@@ -49,6 +76,18 @@ pub(super) fn for_caller(is_root: bool, sockets: &Sockets) -> Vec<Filter> {
 /// Returns the program that stops what the broker performs; `None` where it judges nothing.
 pub(super) fn performed(sockets: &Sockets) -> Option<Filter> {
     (!sockets.all_are_open()).then(|| filter!("performed"))
+}
+
+/// Returns the lines that `filters` are compiled from, sorted by call.
+pub fn lines(filters: &[Filter]) -> Vec<Line> {
+    let mut lines: Vec<Line> = LEDGER
+        .iter()
+        .filter(|line| filters.iter().any(|filter| filter.name == line.filter))
+        .copied()
+        .collect();
+    // Stable: lines for one call keep the order of their program.
+    lines.sort_by_key(|line| line.syscall);
+    lines
 }
 
 impl Filter {
@@ -65,5 +104,7 @@ fn instruction(&[a, b, jt, jf, c, d, e, f]: &[u8; INSTRUCTION]) -> libc::sock_fi
     libc::sock_filter { code, jt, jf, k }
 }
 
+#[cfg(test)]
+mod profiles;
 #[cfg(test)]
 mod tests;
