@@ -36,9 +36,13 @@ fn main() -> ExitCode {
     let with = Srt::new(&scratch, "with", "false");
     let without = Srt::new(&scratch, "without", "true");
 
-    let launch = compare(LAUNCHES, &with, &without, |srt| time(&mut srt.command(&["true"])));
+    let launch = compare(LAUNCHES, &with, &without, |srt| {
+        time(&mut srt.command(&["true"]))
+    });
     let status = compare(WALKS, &with, &without, |srt| {
-        let path = repository.to_str().expect("the temporary directory is UTF-8");
+        let path = repository
+            .to_str()
+            .expect("the temporary directory is UTF-8");
         time(&mut srt.command(&["git", "-C", path, "status", "--short"]))
     });
     let words = ["python3", "-c", CONNECT];
@@ -59,7 +63,11 @@ fn main() -> ExitCode {
         limit,
     };
     let lines = [
-        line("`srt true`, with / without the broker", launch, Limit::AtMost(1.10)),
+        line(
+            "`srt true`, with / without the broker",
+            launch,
+            Limit::AtMost(1.10),
+        ),
         line(
             "`git status` on 50,000 files, with / without",
             status,
@@ -124,7 +132,10 @@ fn repository(scratch: &Path) -> PathBuf {
 }
 
 fn time(command: &mut Command) -> f64 {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let start = Instant::now();
     let status = command.status().expect("srt was built");
     let taken = start.elapsed().as_secs_f64();

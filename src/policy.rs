@@ -9,6 +9,7 @@ pub mod filesystem;
 mod generator;
 pub mod host;
 pub mod hostname;
+mod layers;
 pub mod network;
 pub mod path;
 pub mod sockets;
@@ -16,7 +17,7 @@ pub mod sockets;
 pub use host::Host;
 
 use crate::error::Result;
-use crate::settings::Settings;
+use crate::settings::{NetworkMode, Settings};
 
 /// What one run may do.
 #[derive(Debug)]
@@ -30,6 +31,10 @@ pub struct Policy {
     pub sockets: sockets::Sockets,
     /// Which variables the command gets.
     pub environment: environment::Environment,
+    /// Whether there are proxies at all.
+    pub network_mode: NetworkMode,
+    /// What an untrusted project's file narrowed.
+    pub notes: Vec<String>,
 }
 
 impl Policy {
@@ -38,16 +43,17 @@ impl Policy {
     /// # Errors
     /// An entry cannot be understood, or cannot be enforced.
     pub fn from_settings(settings: &Settings, host: &Host) -> Result<Self> {
-        let filesystem = filesystem::Filesystem::from_settings(&settings.filesystem, host)?;
+        let effective = layers::join(settings, host)?;
+        let filesystem = filesystem::Filesystem::from_lists(&effective.filesystem, host)?;
         // Asked for only where some name may be dialled: no other decision looks at them.
-        let own_addresses = match settings.network.allowed_domains.is_empty() {
+        let own_addresses = match effective.network.allowed_domains.is_empty() {
             true => Vec::new(),
             false => Host::addresses()?,
         };
-        let network = network::Network::from_settings(&settings.network, own_addresses)?;
+        let network = network::Network::from_settings(&effective.network, own_addresses)?;
         let sockets = sockets::Sockets::from_lists(
-            &settings.network.allow_unix_sockets,
-            settings.network.allow_all_unix_sockets,
+            &effective.network.allow_unix_sockets,
+            effective.network.allow_all_unix_sockets,
             &filesystem,
             host,
         )?;
@@ -57,6 +63,8 @@ impl Policy {
             network,
             sockets,
             environment,
+            network_mode: settings.network.mode,
+            notes: effective.notes,
         })
     }
 }

@@ -5,16 +5,18 @@ use crate::policy::network::Network;
 use crate::settings::{self, Layer, Origin};
 
 fn entries(key: &'static str, file: &str, texts: &[&str]) -> Vec<Entry> {
-    let entry = |(index, text): (usize, &&str)| Entry {
-        text: (*text).to_owned(),
-        literal: false,
-        origin: Origin {
-            key,
-            file: Some(Path::new(file).into()),
-            line: u32::try_from(index).unwrap() + 2,
-            column: 5,
-            layer: Layer::Explicit,
-        },
+    let entry = |(index, text): (usize, &&str)| {
+        Entry::new(
+            *text,
+            false,
+            Origin {
+                key,
+                file: Some(Path::new(file).into()),
+                line: u32::try_from(index).unwrap() + 2,
+                column: 5,
+                layer: Layer::Explicit,
+            },
+        )
     };
     texts.iter().enumerate().map(entry).collect()
 }
@@ -45,6 +47,7 @@ fn unbounded() -> Ceiling<'static> {
         allowed_domains: None,
         allow_read: None,
         allow_write: None,
+        allow_unix_sockets: None,
         deny_read: &[],
     }
 }
@@ -107,6 +110,7 @@ fn every_entry_beyond_the_ceiling_is_named_with_both_places() {
         allowed_domains: &hosts,
         allow_read: &[],
         allow_write: &paths,
+        allow_unix_sockets: &[],
     };
     let error = check(&ceiling, &grants, &host()).unwrap_err().to_string();
     let bound = "goes beyond network.allowedDomains at top.json:2";
@@ -129,6 +133,7 @@ fn what_the_ceiling_hides_is_shown_again_by_the_ceiling_alone() {
     let refused = |allow_read: Option<&[Entry]>, grants: Grants<'_>| {
         let ceiling = Ceiling {
             allow_read,
+            allow_unix_sockets: None,
             deny_read: &hidden,
             ..unbounded()
         };

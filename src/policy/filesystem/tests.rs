@@ -4,7 +4,7 @@
 use super::*;
 use crate::policy::change::Change;
 use crate::policy::generator::Generator;
-use crate::settings::Layer;
+use crate::settings::{Layer, Origin};
 
 const PLACES: [&str; 3] = ["/a", "/a/b", "/a/b/c"];
 
@@ -213,14 +213,21 @@ fn a_path_that_does_not_exist_is_decided_by_where_it_would_be() {
     let dir = RealPath::resolve(&dir).unwrap().as_path().to_owned();
     std::os::unix::fs::symlink("hidden", dir.join("link")).unwrap();
     let settings = settings::Filesystem {
-        deny_read: vec![Entry {
-            text: dir.join("hidden").to_str().unwrap().to_owned(),
-            literal: true,
-            origin: Origin::built_in("filesystem.denyRead"),
-        }],
+        deny_read: vec![Entry::new(
+            dir.join("hidden").to_str().unwrap().to_owned(),
+            true,
+            Origin::built_in("filesystem.denyRead"),
+        )],
         ..settings::Filesystem::default()
     };
-    let policy = Filesystem::from_settings(&settings, &Host::read().unwrap()).unwrap();
+    let policy = Filesystem::from_lists(
+        &Lists {
+            entries: settings,
+            ..Lists::default()
+        },
+        &Host::read().unwrap(),
+    )
+    .unwrap();
     let access = |name: &str| policy.access(&path::way(&dir.join(name)).end);
     assert_eq!(access("link/new/deep"), Access::Hidden);
     assert_eq!(access("new/../hidden/new"), Access::Hidden);
