@@ -154,12 +154,16 @@ impl Shared {
             self.workers().idle -= 1;
             // Without another thread calls take turns.
             let _started = self.add_worker();
-            self.perform(&mut worker, &call);
+            let errno = self.perform(&mut worker, &call);
+            // Before the answer: the next call may come at once, and here is who takes it.
             self.workers().idle += 1;
+            // A caller that was killed meanwhile needs no answer.
+            drop(sys::answer(self.listener.as_fd(), call.id, errno));
         }
     }
 
-    fn perform(&self, worker: &mut Worker, call: &Notification) {
+    /// Performs one call; returns its errno, 0 for success.
+    fn perform(&self, worker: &mut Worker, call: &Notification) -> i32 {
         let handler = HANDLERS.iter().find(|(number, _)| *number == call.call);
         let act = || {
             let (_, handler) = handler.ok_or(Errno::ENOSYS)?;
@@ -168,9 +172,7 @@ impl Shared {
         };
         // A caller must not wait for ever because of a fault of ours.
         let result = catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::ENOSYS));
-        let errno = result.map_or_else(|errno| errno as i32, |()| 0);
-        // A caller that was killed meanwhile needs no answer.
-        drop(sys::answer(self.listener.as_fd(), call.id, errno));
+        result.map_or_else(|errno| errno as i32, |()| 0)
     }
 
     /// Returns the Unix sockets of our own namespace.
