@@ -1,6 +1,7 @@
 //! The command line: flags of `srt` before the command word, everything after it untouched.
 
 pub mod ctl;
+mod doctor;
 mod layers;
 mod profile;
 pub mod run;

@@ -11,11 +11,13 @@ use crate::audit::Audit;
 use crate::backend::{Backend, Command, Held, Outcome};
 use crate::error::Result;
 use crate::linux::Linux;
+use crate::linux::plan::filter;
 use crate::policy::{Host, Policy};
 use crate::settings::Settings;
 use proxies::Proxies;
 
 pub use crate::linux::launch::descriptors::check_kept;
+pub use crate::linux::plan::filter::Line;
 
 /// Runs `command` under `settings` and returns how it ended.
 ///
@@ -47,6 +49,16 @@ pub fn dry_run(settings: &Settings, host: &Host, command: &Command, audit: &Audi
     // A reader that leaves early is no failure.
     drop(writeln!(std::io::stdout(), "{plan}"));
     Ok(())
+}
+
+/// Returns every system call that a command under `settings` does without, and why.
+///
+/// # Errors
+/// As for [`run`], as far as it depends on the settings.
+pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
+    settings.refuse_unbuilt()?;
+    let policy = Policy::from_settings(settings, host)?;
+    Ok(filter::lines(&filter::of(&policy, host)))
 }
 
 fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {

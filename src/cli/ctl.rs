@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use super::{Invocation, profile, trust, usage};
+use super::{Invocation, doctor, profile, trust, usage};
 use crate::error::{Error, Result};
 
 /// What `srt ctl` was asked for.
@@ -30,6 +30,8 @@ pub struct Options {
 #[derive(Debug, Clone, Subcommand)]
 #[non_exhaustive]
 pub enum Word {
+    /// tell what this machine gives, and what is missing
+    Doctor(doctor::Options),
     /// list profiles, or show one
     Profile(profile::Options),
     /// trust a project's file as it is now
@@ -88,6 +90,7 @@ pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation>
 /// It could not be done.
 pub fn run(options: &Options) -> Result<Answer> {
     let answer = match &options.word {
+        Word::Doctor(options) => doctor::run(options),
         Word::Profile(options) => profile::run(options),
         Word::Trust(options) => trust::run(options),
     };

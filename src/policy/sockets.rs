@@ -94,16 +94,7 @@ mod tests {
     fn sockets(entries: &[&str]) -> Sockets {
         let entries: Vec<Entry> = entries
             .iter()
-            .map(|text| Entry {
-                text: (*text).to_owned(),
-                literal: false,
-                origin: Origin {
-                    key: "network.allowUnixSockets",
-                    file: None,
-                    line: 0,
-                    column: 0,
-                },
-            })
+            .map(|text| Entry::new(*text, false, Origin::flag("network.allowUnixSockets")))
             .collect();
         let host = Host {
             cwd: "/w".into(),

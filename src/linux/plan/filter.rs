@@ -1,7 +1,7 @@
 //! The seccomp programs, compiled from `seccomp-profiles` when the crate was built.
 
-use crate::policy::SeccompProfile;
 use crate::policy::sockets::Sockets;
+use crate::policy::{Host, Policy, SeccompProfile};
 
 /// One program and the name it has in the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,14 @@ pub(super) fn for_caller(is_root: bool, profile: SeccompProfile, sockets: &Socke
 /// Returns the program that stops what the broker performs; `None` where it judges nothing.
 pub(super) fn performed(sockets: &Sockets) -> Option<Filter> {
     (!sockets.all_are_open()).then(|| filter!("performed"))
+}
+
+/// Returns every program that a command of this caller gets.
+pub fn of(policy: &Policy, host: &Host) -> Vec<Filter> {
+    let own = performed(&policy.sockets);
+    let mut filters = for_caller(host.uid == 0, policy.seccomp_profile, &policy.sockets);
+    filters.extend(own);
+    filters
 }
 
 /// Returns the lines that `filters` are compiled from, sorted by call.
