@@ -31,7 +31,7 @@ pub struct Options {
 #[non_exhaustive]
 pub enum Word {
     /// tell what this machine gives, and what is missing
-    Doctor(doctor::Options),
+    Doctor(Box<doctor::Options>),
     /// list profiles, or show one
     Profile(profile::Options),
     /// trust a project's file as it is now

@@ -173,7 +173,8 @@ impl Rule {
     fn matching(&self) -> [u64; 6] {
         let mut args = [0; 6];
         for condition in &self.args {
-            let index = condition["index"].as_u64().expect("an index") as usize;
+            let index = condition["index"].as_u64().expect("an index");
+            let index = usize::try_from(index).expect("there are six");
             let value = condition["val"].as_u64().expect("a value");
             match &condition["op"] {
                 Value::String(op) if op == "eq" => args[index] = value,
