@@ -35,10 +35,7 @@ pub(crate) fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> i
 }
 
 /// Receives one message; no bytes mean that the other side is gone.
-pub(crate) fn receive<'b>(
-    socket: impl AsFd,
-    buffer: &'b mut [u8],
-) -> io::Result<(&'b [u8], Vec<OwnedFd>)> {
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(&[u8], Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let len = loop {

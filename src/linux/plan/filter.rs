@@ -48,7 +48,7 @@ pub(super) fn for_caller(is_root: bool, sockets: &Sockets) -> Vec<Filter> {
 
 /// Returns the program that stops what the broker performs; `None` where it judges nothing.
 pub(super) fn performed(sockets: &Sockets) -> Option<Filter> {
-    (!sockets.all_are_open()).then(|| filter!("performed"))
+    (!sockets.all_are_open()).then_some(filter!("performed"))
 }
 
 impl Filter {
