@@ -105,6 +105,23 @@ impl Filesystem {
         self.decide(path).access
     }
 
+    /// Keeps a file of ours from being written, replaced or moved.
+    ///
+    /// # Errors
+    /// A link in a writable directory leads to it, or it is gone.
+    pub fn protect_file(&mut self, path: &Path, host: &Host) -> Result<()> {
+        self.protect(&[path.to_owned()], host, &mut Resolver::default())?;
+        self.pin_ancestors();
+        Ok(())
+    }
+
+    /// Hides the private directories of other runs; that of this run is granted afterwards.
+    pub fn hide_runs(&mut self, path: RealPath) {
+        let rule = Rule::built_in("filesystem.denyRead", path);
+        self.rules.push(List::DenyRead, rule);
+        self.pin_ancestors();
+    }
+
     /// Grants writing to a directory made for this run.
     pub fn grant_private(&mut self, path: RealPath) {
         // What the launcher removes afterwards must still be the directory it made.
@@ -265,8 +282,8 @@ impl Filesystem {
                 return Err(Error::new(
                     Kind::Settings,
                     format!(
-                        "{} leads over {}, a link in a writable directory: a command could \
-                         replace the settings of the next run",
+                        "{} leads over {}, a link in a writable directory, which a command could \
+                         make lead elsewhere",
                         path.display(),
                         link.display()
                     ),
@@ -277,8 +294,10 @@ impl Filesystem {
                 Error::new(Kind::Settings, format!("cannot protect {}", path.display()))
                     .call("realpath", error)
             })?;
-            let rule = Rule::built_in("filesystem.denyWrite", real);
-            self.rules.push(List::DenyWrite, rule);
+            if !in_private_tree(real.as_path()) {
+                let rule = Rule::built_in("filesystem.denyWrite", real);
+                self.rules.push(List::DenyWrite, rule);
+            }
         }
         Ok(())
     }

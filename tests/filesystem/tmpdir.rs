@@ -1,8 +1,10 @@
 //! `TMPDIR` always names a directory that exists, is private to the run, and goes with it.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-use super::harness::{Scratch, Srt, outside, run, skip, wrapped};
+use super::harness::{Scratch, Srt, canary, outside, run, skip, wrapped};
 use super::listing;
 
 #[test]
@@ -200,4 +202,38 @@ fn a_known_name_in_tmp_is_not_followed_elsewhere() {
         "nothing of ours in victim: {}",
         linked.stderr
     );
+}
+
+#[test]
+fn the_tmpdir_of_a_run_is_out_of_reach_of_every_other() {
+    let scratch = Scratch::new("tmpdir-of-others");
+    let canary = canary();
+    let script = format!("echo {canary} >$TMPDIR/f; echo $TMPDIR/f; read line");
+    let mut one = Srt::new(&scratch).into_command(&["sh", "-c", &script]);
+    let mut one = one
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("srt is built");
+    let mut file = String::new();
+    let stdout = one.stdout.as_mut().expect("piped");
+    BufReader::new(stdout).read_line(&mut file).expect("UTF-8");
+    let file = file.trim();
+
+    let read = format!("cat {file}");
+    assert!(outside(&read).shows(&canary));
+    let other = || Srt::new(&scratch);
+    assert!(!other().sh(&read).fails().shows(&canary));
+    let runs = Path::new(file)
+        .ancestors()
+        .nth(3)
+        .expect("base, run, tmp, f");
+    let find = format!("grep -rs {canary} {}", runs.display());
+    assert!(!other().sh(&find).fails().shows(&canary));
+    let moved = format!("mv {0} {0}-moved", runs.display());
+    other().allow_write("/tmp").sh(&moved).fails();
+    assert!(Path::new(file).exists());
+
+    drop(one.stdin.take());
+    assert!(one.wait().expect("our child").success());
 }
