@@ -1,7 +1,11 @@
 //! What is allowed, after checking; the same on every operating system.
 
 pub mod address;
+pub mod ceiling;
+pub mod change;
 pub mod filesystem;
+#[cfg(test)]
+mod generator;
 pub mod host;
 pub mod hostname;
 pub mod network;
