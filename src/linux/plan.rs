@@ -66,6 +66,8 @@ pub struct Inputs<'a> {
     pub cwd: RealPath,
     /// The command and what it keeps.
     pub command: &'a Command,
+    /// The FIFO of a job server the command may use.
+    pub job_server: Option<PathBuf>,
     /// Directory exported as `TMPDIR`.
     pub tmpdir: PathBuf,
     /// Which file layers to build.
@@ -94,13 +96,14 @@ impl Plan {
             host,
             cwd,
             command,
+            job_server,
             tmpdir,
             layers,
         } = inputs;
         let argv = resolve_shell(command, host);
         Ok(Self {
             mounts: mounts::plan(&policy.filesystem, layers),
-            ruleset: ruleset::plan(&policy.filesystem, command, layers),
+            ruleset: ruleset::plan(&policy.filesystem, job_server, layers),
             filters: filter::for_caller(host.uid == 0),
             listeners: listeners(),
             cwd,
