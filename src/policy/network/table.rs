@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::OnceLock;
 
 use super::hosts::Hosts;
 use super::pattern::{List, Rule};
@@ -12,7 +13,8 @@ use crate::settings::Entry;
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rules: Vec<Rule>,
-    by_hosts: HashMap<Hosts, Vec<usize>>,
+    /// Made when first asked: a launch reads the rules, and most runs ask for few hosts.
+    by_hosts: OnceLock<HashMap<Hosts, Vec<usize>>>,
 }
 
 impl Table {
@@ -22,18 +24,10 @@ impl Table {
     /// The first entry that is no host pattern, or allows more than one can mean.
     pub(crate) fn parse(entries: &[Entry], list: List) -> Result<Self> {
         let rules = entries.iter().map(|entry| Rule::parse(entry, list));
-        Ok(Self::new(rules.collect::<Result<_>>()?))
-    }
-
-    fn new(rules: Vec<Rule>) -> Self {
-        let mut by_hosts: HashMap<_, Vec<_>> = HashMap::with_capacity(rules.len());
-        for (index, rule) in rules.iter().enumerate() {
-            by_hosts
-                .entry(rule.hosts().clone())
-                .or_default()
-                .push(index);
-        }
-        Self { rules, by_hosts }
+        Ok(Self {
+            rules: rules.collect::<Result<_>>()?,
+            by_hosts: OnceLock::new(),
+        })
     }
 
     pub(crate) fn rules(&self) -> &[Rule] {
@@ -78,6 +72,16 @@ impl Table {
     }
 
     fn indices(&self, hosts: &Hosts) -> &[usize] {
-        self.by_hosts.get(hosts).map_or(&[], Vec::as_slice)
+        let by_hosts = self.by_hosts.get_or_init(|| index(&self.rules));
+        by_hosts.get(hosts).map_or(&[], Vec::as_slice)
     }
+}
+
+fn index(rules: &[Rule]) -> HashMap<Hosts, Vec<usize>> {
+    let mut by_hosts: HashMap<_, Vec<_>> = HashMap::with_capacity(rules.len());
+    for (index, rule) in rules.iter().enumerate() {
+        let same = by_hosts.entry(rule.hosts().clone()).or_default();
+        same.push(index);
+    }
+    by_hosts
 }
