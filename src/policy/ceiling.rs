@@ -10,29 +10,22 @@ use super::host::Host;
 use super::network::{List, Table, intersection};
 use super::path::{self, entry_error};
 use crate::error::{Error, Kind, Result};
-use crate::settings::{Entry, Origin};
+use crate::settings::Entry;
 
-/// What the file that bounds all others says; `None` for a key it does not have, which bounds
-/// nothing.
-#[derive(Debug, Clone, Copy, Default)]
+/// The allow lists of the settings file that bounds all others; `None` for a key it does not
+/// have, which bounds nothing.
+#[derive(Debug, Clone, Copy)]
 pub struct Ceiling<'a> {
+    /// The file, for the case that a list is empty and has no place of its own.
+    pub file: &'a Path,
     /// `network.allowedDomains`.
-    pub allowed_domains: Option<Bound<'a>>,
+    pub allowed_domains: Option<&'a [Entry]>,
     /// `filesystem.allowRead`.
-    pub allow_read: Option<Bound<'a>>,
+    pub allow_read: Option<&'a [Entry]>,
     /// `filesystem.allowWrite`.
-    pub allow_write: Option<Bound<'a>>,
+    pub allow_write: Option<&'a [Entry]>,
     /// `filesystem.denyRead`: no grant of another file may show again what it hides.
     pub deny_read: &'a [Entry],
-}
-
-/// One list of it.
-#[derive(Debug, Clone, Copy)]
-pub struct Bound<'a> {
-    /// Its entries.
-    pub entries: &'a [Entry],
-    /// Where the list itself stands.
-    pub origin: &'a Origin,
 }
 
 /// The allow lists of the files below, or of the flags: each entry with its own place.
@@ -63,24 +56,34 @@ pub struct Narrowed {
 pub fn check(ceiling: &Ceiling<'_>, grants: &Grants<'_>, host: &Host) -> Result<()> {
     let mut problems = Vec::new();
     if let Some(bound) = ceiling.allowed_domains {
-        let outer = Table::parse(bound.entries, List::Allowed)?;
+        let outer = Table::parse(bound, List::Allowed)?;
+        let place = place_of("network.allowedDomains", bound, ceiling.file);
         for rule in Table::parse(grants.allowed_domains, List::Allowed)?.rules() {
             let mut around = outer.around(rule);
             if !around.any(|(_, outer)| rule.is_covered_by(outer)) {
-                problems.push(beyond(rule.entry(), bound));
+                problems.push(beyond(rule.entry(), &place));
             }
         }
     }
     let paths = [
-        (ceiling.allow_read, grants.allow_read),
-        (ceiling.allow_write, grants.allow_write),
+        (
+            "filesystem.allowRead",
+            ceiling.allow_read,
+            grants.allow_read,
+        ),
+        (
+            "filesystem.allowWrite",
+            ceiling.allow_write,
+            grants.allow_write,
+        ),
     ];
-    for (bound, entries) in paths {
+    for (key, bound, entries) in paths {
         if let Some(bound) = bound {
-            let outer = Roots::resolve(bound.entries, host)?;
+            let outer = Roots::resolve(bound, host)?;
+            let place = place_of(key, bound, ceiling.file);
             for entry in entries {
                 if outer.around(&resolve(entry, host)?).next().is_none() {
-                    problems.push(beyond(entry, bound));
+                    problems.push(beyond(entry, &place));
                 }
             }
         }
@@ -103,8 +106,7 @@ fn refuse_reopened(
 ) -> Result<()> {
     let hidden = Roots::resolve(ceiling.deny_read, host)?;
     let own = [ceiling.allow_read, ceiling.allow_write];
-    let own = own.into_iter().flatten().flat_map(|bound| bound.entries);
-    let reopened = Roots::resolve(own, host)?;
+    let reopened = Roots::resolve(own.into_iter().flatten().flatten(), host)?;
     for entry in grants.allow_read.iter().chain(grants.allow_write) {
         let path = resolve(entry, host)?;
         let Some(hiding) = hidden.around(&path).next() else {
@@ -277,19 +279,28 @@ fn resolve(entry: &Entry, host: &Host) -> Result<PathBuf> {
     Ok(path::way(&path).end)
 }
 
-fn beyond(entry: &Entry, bound: Bound<'_>) -> String {
-    let Bound { entries, origin } = bound;
-    let empty = match entries.is_empty() {
-        true => ", which is empty",
-        false => "",
-    };
-    let what = format!("goes beyond {} at {origin}{empty}", origin.key);
-    entry_error(entry, &what).to_string()
+fn beyond(entry: &Entry, bound: &str) -> String {
+    entry_error(entry, &format!("goes beyond {bound}")).to_string()
+}
+
+/// Names a list by the place of its first entry.
+fn place_of(key: &str, list: &[Entry], file: &Path) -> String {
+    match list.first() {
+        Some(first) => format!("{key} at {}", place(first)),
+        None => format!("{key} of {}, which is empty", file.display()),
+    }
+}
+
+fn place(entry: &Entry) -> String {
+    let origin = &entry.origin;
+    match &origin.file {
+        Some(file) => format!("{}:{}", file.display(), origin.line),
+        None => origin.key.to_owned(),
+    }
 }
 
 fn shown(entry: &Entry) -> String {
-    let origin = &entry.origin;
-    format!("{} `{}` ({origin})", origin.name(), entry.text)
+    format!("{} `{}` ({})", entry.origin.key, entry.text, place(entry))
 }
 
 #[cfg(test)]

@@ -47,7 +47,11 @@ impl fmt::Display for Change {
             }
             Self::Add { key, entry, .. } => write!(f, "add `{entry}` to {key}"),
             Self::Remove { entry, origin } => {
-                write!(f, "remove `{entry}` from {} ({origin})", origin.name())
+                write!(f, "remove `{entry}` from {}", origin.key)?;
+                match &origin.file {
+                    Some(file) => write!(f, " ({}:{})", file.display(), origin.line),
+                    None => Ok(()),
+                }
             }
         }
     }

@@ -13,7 +13,7 @@ fn entries(key: &'static str, file: &str, texts: &[&str]) -> Vec<Entry> {
             file: Some(Path::new(file).into()),
             line: u32::try_from(index).unwrap() + 2,
             column: 5,
-            layer: Layer::User,
+            layer: Layer::Explicit,
         },
     };
     texts.iter().enumerate().map(entry).collect()
@@ -39,19 +39,14 @@ fn host() -> Host {
     host
 }
 
-/// The place of every list of the ceiling.
-fn top(key: &'static str) -> Origin {
-    Origin {
-        key,
-        file: Some(Path::new("top.json").into()),
-        line: 1,
-        column: 9,
-        layer: Layer::System,
+fn unbounded() -> Ceiling<'static> {
+    Ceiling {
+        file: Path::new("top.json"),
+        allowed_domains: None,
+        allow_read: None,
+        allow_write: None,
+        deny_read: &[],
     }
-}
-
-fn bound<'a>(entries: &'a [Entry], origin: &'a Origin) -> Option<Bound<'a>> {
-    Some(Bound { entries, origin })
 }
 
 fn texts(narrowed: &Narrowed) -> Vec<&str> {
@@ -69,17 +64,16 @@ fn an_absent_key_bounds_nothing_and_an_empty_list_everything() {
         allowed_domains: &below,
         ..Grants::default()
     };
-    assert!(check(&Ceiling::default(), &grants, &host()).is_ok());
-    let hosts_at = top("network.allowedDomains");
+    assert!(check(&unbounded(), &grants, &host()).is_ok());
     let empty = Ceiling {
-        allowed_domains: bound(&[], &hosts_at),
-        ..Ceiling::default()
+        allowed_domains: Some(&[]),
+        ..unbounded()
     };
     let error = check(&empty, &grants, &host()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "user.json:2:5: network.allowedDomains `a.test`: goes beyond network.allowedDomains at \
-         top.json:1:9, which is empty"
+        "user.json:2:5: network.allowedDomains `a.test`: goes beyond network.allowedDomains of \
+         top.json, which is empty"
     );
     assert_eq!(error.kind(), Kind::Settings);
     assert!(check(&empty, &Grants::default(), &host()).is_ok());
@@ -87,13 +81,12 @@ fn an_absent_key_bounds_nothing_and_an_empty_list_everything() {
 
 #[test]
 fn every_entry_beyond_the_ceiling_is_named_with_both_places() {
-    let (hosts_at, writes_at) = (top("network.allowedDomains"), top("filesystem.allowWrite"));
-    let allowed = domains("top.json", &["*.a.test:443", "10.0.0.0/8"]);
+    let bound = domains("top.json", &["*.a.test:443", "10.0.0.0/8"]);
     let roots = writes("top.json", &["~/work", "/srt-none/out"]);
     let ceiling = Ceiling {
-        allowed_domains: bound(&allowed, &hosts_at),
-        allow_write: bound(&roots, &writes_at),
-        ..Ceiling::default()
+        allowed_domains: Some(&bound),
+        allow_write: Some(&roots),
+        ..unbounded()
     };
     let hosts = domains(
         "user.json",
@@ -116,8 +109,8 @@ fn every_entry_beyond_the_ceiling_is_named_with_both_places() {
         allow_write: &paths,
     };
     let error = check(&ceiling, &grants, &host()).unwrap_err().to_string();
-    let bound = "goes beyond network.allowedDomains at top.json:1:9";
-    let root = "goes beyond filesystem.allowWrite at top.json:1:9";
+    let bound = "goes beyond network.allowedDomains at top.json:2";
+    let root = "goes beyond filesystem.allowWrite at top.json:2";
     let expected = [
         format!("user.json:3:5: network.allowedDomains `a.test:443`: {bound}"),
         format!("user.json:5:5: network.allowedDomains `b.a.test`: {bound}"),
@@ -133,12 +126,11 @@ fn every_entry_beyond_the_ceiling_is_named_with_both_places() {
 fn what_the_ceiling_hides_is_shown_again_by_the_ceiling_alone() {
     let hidden = entries("filesystem.denyRead", "top.json", &["/srt-none/s"]);
     let shown = reads("top.json", &["/srt-none/s/shown"]);
-    let reads_at = top("filesystem.allowRead");
-    let refused = |allow_read: Option<Bound<'_>>, grants: Grants<'_>| {
+    let refused = |allow_read: Option<&[Entry]>, grants: Grants<'_>| {
         let ceiling = Ceiling {
             allow_read,
             deny_read: &hidden,
-            ..Ceiling::default()
+            ..unbounded()
         };
         check(&ceiling, &grants, &host()).map_err(|error| error.to_string())
     };
@@ -161,7 +153,7 @@ fn what_the_ceiling_hides_is_shown_again_by_the_ceiling_alone() {
         for grants in [by_read, by_write] {
             let result = refused(None, grants);
             assert_eq!(result.is_err(), reopens, "{path}: {result:?}");
-            let named = "would show what filesystem.denyRead `/srt-none/s` (top.json:2:5) hides";
+            let named = "would show what filesystem.denyRead `/srt-none/s` (top.json:2) hides";
             assert!(
                 result.is_ok() || result.unwrap_err().ends_with(named),
                 "{path}"
@@ -174,7 +166,7 @@ fn what_the_ceiling_hides_is_shown_again_by_the_ceiling_alone() {
         ..Grants::default()
     };
     assert!(refused(None, grants).is_err());
-    assert!(refused(bound(&shown, &reads_at), grants).is_ok());
+    assert!(refused(Some(&shown), grants).is_ok());
 }
 
 #[test]
@@ -185,11 +177,10 @@ fn links_are_followed_before_paths_are_compared() {
     std::os::unix::fs::symlink("../outside", dir.join("inside/out")).unwrap();
     std::os::unix::fs::symlink("inside", dir.join("also-inside")).unwrap();
     let at = |name: &str| dir.join(name).to_str().unwrap().to_owned();
-    let writes_at = top("filesystem.allowWrite");
-    let inside = writes("top.json", &[&at("inside")]);
+    let bound = writes("top.json", &[&at("inside")]);
     let ceiling = Ceiling {
-        allow_write: bound(&inside, &writes_at),
-        ..Ceiling::default()
+        allow_write: Some(&bound),
+        ..unbounded()
     };
     let accepted = |name: &str| {
         let below = writes("user.json", &[&at(name)]);
@@ -247,12 +238,12 @@ fn an_untrusted_list_narrows_and_says_what() {
     assert_eq!(
         narrowed.notes,
         [
-            "network.allowedDomains `*.a.test` (user.json:2:5) is narrowed to `x.a.test`, \
+            "network.allowedDomains `*.a.test` (user.json:2) is narrowed to `x.a.test`, \
              `*.y.a.test:443`",
-            "network.allowedDomains `b.test` (user.json:3:5) is narrowed to `b.test:80`, \
+            "network.allowedDomains `b.test` (user.json:3) is narrowed to `b.test:80`, \
              `b.test:443`",
-            "network.allowedDomains `d.test` (user.json:5:5) is narrowed to nothing",
-            "network.allowedDomains `evil.test` (p.json:7:5) has no effect: it can only narrow, \
+            "network.allowedDomains `d.test` (user.json:5) is narrowed to nothing",
+            "network.allowedDomains `evil.test` (p.json:7) has no effect: it can only narrow, \
              and nothing else allows it",
         ]
     );
@@ -314,13 +305,12 @@ fn permits(allowed: &[Entry], asked: &str) -> bool {
 fn hosts_below_a_ceiling_never_widen_it() {
     let mut generator = Generator(4);
     let mut accepted = 0;
-    let hosts_at = top("network.allowedDomains");
     for _ in 0..1_000 {
-        let allowed = domains("top.json", &generator.some(&HOSTS, 6));
+        let bound = domains("top.json", &generator.some(&HOSTS, 6));
         let below = domains("user.json", &generator.some(&HOSTS, 3));
         let ceiling = Ceiling {
-            allowed_domains: bound(&allowed, &hosts_at),
-            ..Ceiling::default()
+            allowed_domains: Some(&bound),
+            ..unbounded()
         };
         let grants = Grants {
             allowed_domains: &below,
@@ -332,8 +322,8 @@ fn hosts_below_a_ceiling_never_widen_it() {
         accepted += usize::from(!below.is_empty());
         for asked in ASKED {
             assert!(
-                !permits(&below, asked) || permits(&allowed, asked),
-                "{below:?} {allowed:?}"
+                !permits(&below, asked) || permits(&bound, asked),
+                "{below:?} {bound:?}"
             );
         }
     }
