@@ -67,7 +67,7 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
     let settings = options.layers.load(&host, &host.cwd)?;
     let policy = sandbox::policy(&settings, &host)?;
     let audit = Audit::none(Verbosity::Warnings);
-    let warnings = settings.warnings.iter();
+    let warnings = settings.warnings.iter().chain(&policy.notes);
     for warning in warnings.chain(policy.filesystem.warnings()) {
         audit.warn(format_args!("{warning}"));
     }

@@ -78,7 +78,7 @@ mod tests {
         for name in ["CI", "PWD", "LANG", "NODE_ENV"] {
             assert_eq!(variable(name, "x"), "x", "{name}");
         }
-        let shown = variable("DATABASE_URL", "postgres://u:p@h/d?x=a@b");
+        let shown = variable("UPSTREAM", "postgres://u:p@h/d?x=a@b");
         assert_eq!(shown, "postgres://***@h/d?x=a@b");
     }
 

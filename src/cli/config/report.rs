@@ -46,7 +46,7 @@ impl<'a> Report<'a> {
                 values.extend(built_in(policy, key));
             }
         }
-        let own = policy.map(|policy| policy.filesystem.warnings());
+        let own = policy.map(|policy| policy.notes.iter().chain(policy.filesystem.warnings()));
         let warnings = settings.warnings.iter().chain(own.into_iter().flatten());
         let dropped = policy.map(|policy| policy.environment.dropped());
         let dropped = dropped.into_iter().flatten();

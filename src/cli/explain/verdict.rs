@@ -128,13 +128,6 @@ impl Judge<'_> {
         if let Some(access) = sandbox::private_access(&way.end) {
             return of_private_tree(verdict, access, right);
         }
-        if let Some(rule) = self.switch("filesystem.disabled", |settings| {
-            settings.filesystem.disabled
-        }) {
-            verdict.allowed = true;
-            verdict.rule = Some(rule);
-            return verdict;
-        }
         let filesystem = &self.policy.filesystem;
         let decision = filesystem.decide(&way.end);
         verdict.allowed = decision.grants(right);
@@ -152,6 +145,11 @@ impl Judge<'_> {
             (None, Right::Write) => Some("no entry of filesystem.allowWrite covers it".to_owned()),
         };
         verdict.changes = filesystem.changes(&way.end, right);
+        if self.settings.filesystem.disabled && verdict.allowed {
+            verdict.rule = self.switch("filesystem.disabled");
+            verdict.reason = None;
+            verdict.changes = Vec::new();
+        }
         verdict.notes = notes_on(asked, &way, &verdict.changes);
         verdict
     }
@@ -167,10 +165,9 @@ impl Judge<'_> {
             changes: Vec::new(),
             notes: Vec::new(),
         };
-        let is_open = |settings: &Settings| settings.network.mode == NetworkMode::Open;
-        if let Some(rule) = self.switch("network.mode", is_open) {
+        if self.policy.network_mode == NetworkMode::Open {
             verdict.allowed = true;
-            verdict.rule = Some(rule);
+            verdict.rule = self.switch("network.mode");
             return Ok(verdict);
         }
         let network = &self.policy.network;
@@ -270,10 +267,10 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the place of a value that switches all rules of one sort off.
-    fn switch(&self, key: &str, is_off: impl Fn(&Settings) -> bool) -> Option<Rule> {
+    /// Returns the value of a key that switches all rules of one sort off.
+    fn switch(&self, key: &str) -> Option<Rule> {
         let value = self.settings.values.get(key)?;
-        is_off(self.settings).then(|| Rule {
+        Some(Rule {
             entry: value.to_json().to_string(),
             origin: value.origin.clone(),
         })
