@@ -253,3 +253,49 @@ fn place(origin: &Origin) -> String {
         None => format!("{origin}: {}", origin.name()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::settings::Search;
+
+    #[test]
+    fn the_bounds_of_the_system_are_shown_apart_from_what_is_granted() {
+        let dir = Path::new("/tmp").join(format!("srt-report-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("the name is ours");
+        let (system, own) = (dir.join("system.json"), dir.join("own.json"));
+        std::fs::write(&system, r#"{"network":{"allowedDomains":["*.a.example"]}}"#)
+            .and_then(|()| {
+                std::fs::write(&own, r#"{"network":{"allowedDomains":["x.a.example"]}}"#)
+            })
+            .expect("the directory is ours");
+        let search = Search {
+            cwd: &dir,
+            home: None,
+            config_home: None,
+            state_home: None,
+            uid: nix::unistd::geteuid().as_raw(),
+            system: &system,
+        };
+        let settings = Settings::load(&search, Some(&own), Values::default());
+        let settings = settings.expect("both files are good");
+        let refused = Error::new(crate::error::Kind::Settings, "for a test");
+        let report = Report::new(&settings, Err(&refused), false);
+        let shown = report.text(true).replace(dir.to_str().expect("ASCII"), "D");
+        let shown: Vec<_> = shown.lines().take(5).collect();
+        let expected = [
+            "# file: D/system.json (system)",
+            "# file: D/own.json (--settings)",
+            r#"network.allowedDomains = "x.a.example"  # --settings: D/own.json:1:31"#,
+            r#"# at most: network.allowedDomains = "*.a.example"  # system: D/system.json:1:31"#,
+            "# a run stops: for a test",
+        ];
+        assert_eq!(shown, expected);
+        let json = report.json();
+        assert_eq!(json["ceiling"][0]["layer"], "system");
+        assert_eq!(json["narrowing"], json!([]));
+        std::fs::remove_dir_all(&dir).expect("the name is ours");
+    }
+}

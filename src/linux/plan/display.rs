@@ -38,12 +38,13 @@ impl Plan {
         writeln!(f, "descriptors: {}", numbers.join(" "))?;
         writeln!(f, "cwd: {}", self.cwd)?;
         for dropped in &self.dropped {
-            writeln!(f, "not passed: {dropped}")?;
+            let name = shown(&dropped.name);
+            writeln!(f, "not passed: {name}: {}", dropped.reason)?;
         }
         // Values may be secrets: they are shown nowhere.
         let names = self.env.iter().map(|variable| name_of(variable));
         writeln!(f, "env: {}", names.collect::<Vec<_>>().join(" "))?;
-        let programs = self.programs.iter().map(|path| shown(path));
+        let programs = self.programs.iter().map(|path| shown(os_str(path)));
         writeln!(f, "program: {}", programs.collect::<Vec<_>>().join(" or "))?;
         let words = self.argv.iter().map(|word| format!("{:?}", os_str(word)));
         write!(f, "argv: {}", words.collect::<Vec<_>>().join(" "))
@@ -70,12 +71,11 @@ fn os_str(text: &CStr) -> &OsStr {
 }
 
 /// Leaves a plain word as it is, and quotes and escapes any other.
-fn shown(text: &CStr) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./+:".contains(&byte);
-    let bytes = text.to_bytes();
-    match !bytes.is_empty() && bytes.iter().copied().all(is_plain) {
-        true => String::from_utf8_lossy(bytes).into_owned(),
-        false => format!("{:?}", os_str(text)),
+fn shown(text: &OsStr) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./+:".contains(byte);
+    match !text.is_empty() && text.as_bytes().iter().all(is_plain) {
+        true => text.to_string_lossy().into_owned(),
+        false => format!("{text:?}"),
     }
 }
 
@@ -83,8 +83,7 @@ fn name_of(variable: &CStr) -> String {
     let bytes = variable.to_bytes();
     // A name may begin with `=`; the value starts at a later one.
     let end = bytes.iter().skip(1).position(|byte| *byte == b'=');
-    let name = end.map_or(bytes, |end| &bytes[..=end]);
-    shown(&std::ffi::CString::new(name).unwrap_or_default())
+    shown(OsStr::from_bytes(end.map_or(bytes, |end| &bytes[..=end])))
 }
 
 #[cfg(test)]
@@ -93,10 +92,10 @@ mod tests {
 
     #[test]
     fn words_are_quoted_where_a_reader_could_mistake_them() {
-        assert_eq!(shown(c"/usr/bin/c++"), "/usr/bin/c++");
-        assert_eq!(shown(c""), r#""""#);
-        assert_eq!(shown(c"a b"), r#""a b""#);
-        assert_eq!(shown(c"\x1b[2J\xff"), r#""\u{1b}[2J\xFF""#);
+        assert_eq!(shown(os_str(c"/usr/bin/c++")), "/usr/bin/c++");
+        assert_eq!(shown(os_str(c"")), r#""""#);
+        assert_eq!(shown(os_str(c"a b")), r#""a b""#);
+        assert_eq!(shown(os_str(c"\x1b[2J\xff")), r#""\u{1b}[2J\xFF""#);
     }
 
     #[test]
