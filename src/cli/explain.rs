@@ -17,9 +17,10 @@ use super::usage;
 use crate::audit::Audit;
 use crate::audit::sink::Verbosity;
 use crate::error::Result;
-use crate::policy::Host;
 use crate::policy::filesystem::Right;
+use crate::policy::{Host, Policy};
 use crate::sandbox;
+use crate::settings::Settings;
 use target::Target;
 use verdict::{Judge, Verdict};
 
@@ -43,6 +44,8 @@ pub struct Options {
     layers: LayerFlags,
 }
 
+const STOPS: &str = "a run stops with these settings";
+
 pub(super) fn run(options: &Options) -> Result<Answer> {
     let host = Host::read()?;
     if options.targets.is_empty() {
@@ -65,15 +68,14 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
             .with_hint("name one: srt ctl explain --write path:/x"));
     }
     let settings = options.layers.load(&host, &host.cwd)?;
-    let policy = sandbox::policy(&settings, &host)?;
     let audit = Audit::none(Verbosity::Warnings);
-    let warnings = settings.warnings.iter().chain(&policy.notes);
-    for warning in warnings.chain(policy.filesystem.warnings()) {
+    for warning in &settings.warnings {
         audit.warn(format_args!("{warning}"));
     }
     if let Err(error) = settings.refuse_unbuilt() {
-        audit.warn(format_args!("a run stops with these settings: {error}"));
+        audit.warn(format_args!("{STOPS}: {error}"));
     }
+    let policy = policy(&settings, &host, &targets, &audit)?;
     let judge = Judge {
         settings: &settings,
         policy: &policy,
@@ -88,6 +90,26 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
         print(&shown(&verdict, options.json))?;
     }
     Ok(answer)
+}
+
+/// Makes the policy, as far as the targets need it: rules for files that a run refuses decide no
+/// host.
+fn policy(settings: &Settings, host: &Host, targets: &[Target], audit: &Audit) -> Result<Policy> {
+    let only_hosts = targets
+        .iter()
+        .all(|target| matches!(target, Target::Host { .. }));
+    let policy = match sandbox::policy(settings, host) {
+        Err(error) if only_hosts => {
+            audit.warn(format_args!("{STOPS}: {error}"));
+            sandbox::policy(&settings.without_files(), host)?
+        }
+        policy => policy?,
+    };
+    let of_files = policy.filesystem.warnings().iter().filter(|_| !only_hosts);
+    for warning in policy.notes.iter().chain(of_files) {
+        audit.warn(format_args!("{warning}"));
+    }
+    Ok(policy)
 }
 
 fn shown(verdict: &Verdict, json: bool) -> String {

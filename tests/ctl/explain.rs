@@ -1,7 +1,5 @@
 //! Each verdict with its rule, held against what a run does.
 
-use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -10,7 +8,7 @@ use super::harness::{Scratch, run};
 use super::{ctl, explained, is_allowed, settings, srt, text};
 
 /// A tree with a file `f` in each directory, and settings with every list.
-fn world(scratch: &Scratch) -> Value {
+pub(super) fn world(scratch: &Scratch) -> Value {
     for dir in ["open", "hidden/shown", "hidden", "w/kept", "w"] {
         scratch.file(&format!("cwd/{dir}/f"), "content");
     }
@@ -24,6 +22,33 @@ fn world(scratch: &Scratch) -> Value {
         "credentials": { "files": [{ "path": "w/key", "mode": "deny" }] },
     })
 }
+
+/// Act, target, status, and a part of what is said.
+const VERDICTS: &str = "\
+read path:CWD/hidden/f 1 filesystem.denyRead `hidden` (FILE:4:32)
+read path:CWD/hidden/shown/f 0 filesystem.allowRead `hidden/shown` (FILE:4:57)
+read path:CWD/open/f 0 no rule hides it, and reading is open
+read path:CWD/w/key 1 credentials.files[].path `w/key` (FILE:6:40)
+write path:CWD/w/f 0 filesystem.allowWrite `w` (FILE:5:20)
+write path:CWD/w/new/deep 0 filesystem.allowWrite `w` (FILE:5:20)
+write path:CWD/w/kept/f 1 filesystem.denyWrite `w/kept` (FILE:5:40)
+write path:CWD/open/f 1 no entry of filesystem.allowWrite covers it
+write path:/sys/kernel 1 filesystem.denyWrite `/sys` (built in)
+write path:/dev/null 0 a sandbox has /dev and /proc of its own
+write path:/dev/sda 1 a sandbox has /dev and /proc of its own
+read path:/proc/kcore 1 a sandbox has /dev and /proc of its own
+write path:FILE 1 filesystem.denyWrite `FILE` (built in)
+connect host:a.b.example:443 0 network.allowedDomains `*.b.example:443` (FILE:2:35)
+connect host:a.b.example 0 note: no port was given: 443 is taken
+connect host:a.b.example 0 metadata and this host's own addresses
+connect host:a.b.example:80 1 no entry of network.allowedDomains covers it
+connect host:b.example:443 1 `*.b.example:443` of network.allowedDomains (FILE:2:35) does not cover b.example itself
+connect host:c.example:443 1 network.deniedDomains `c.example` (FILE:3:23)
+connect host:192.0.2.7:22 0 network.allowedDomains `192.0.2.0/24` (FILE:2:54)
+connect host:10.1.2.3:22 1 10.1.2.3 is a private address
+connect host:build:80 1 `build` alone cannot be listed
+connect socket:/run/no.sock 1 to allow it:
+";
 
 #[test]
 fn every_verdict_names_the_rule_and_its_place() {
@@ -41,142 +66,12 @@ fn every_verdict_names_the_rule_and_its_place() {
     );
     let cwd = scratch.path("cwd");
     let (cwd, file) = (text(&cwd), text(&file));
-    let table = [
-        (
-            "read",
-            "path:CWD/hidden/f",
-            1,
-            "filesystem.denyRead `hidden` (FILE:4:32)",
-        ),
-        (
-            "read",
-            "path:CWD/hidden/shown/f",
-            0,
-            "filesystem.allowRead `hidden/shown` (FILE:4:57)",
-        ),
-        (
-            "read",
-            "path:CWD/open/f",
-            0,
-            "no rule hides it, and reading is open",
-        ),
-        (
-            "read",
-            "path:CWD/w/key",
-            1,
-            "credentials.files[].path `w/key` (FILE:6:40)",
-        ),
-        (
-            "write",
-            "path:CWD/w/f",
-            0,
-            "filesystem.allowWrite `w` (FILE:5:20)",
-        ),
-        (
-            "write",
-            "path:CWD/w/new/deep",
-            0,
-            "filesystem.allowWrite `w` (FILE:5:20)",
-        ),
-        (
-            "write",
-            "path:CWD/w/kept/f",
-            1,
-            "filesystem.denyWrite `w/kept` (FILE:5:40)",
-        ),
-        (
-            "write",
-            "path:CWD/open/f",
-            1,
-            "no entry of filesystem.allowWrite covers it",
-        ),
-        (
-            "write",
-            "path:/sys/kernel",
-            1,
-            "filesystem.denyWrite `/sys` (built in)",
-        ),
-        (
-            "write",
-            "path:/dev/null",
-            0,
-            "a sandbox has /dev and /proc of its own",
-        ),
-        (
-            "write",
-            "path:/dev/sda",
-            1,
-            "a sandbox has /dev and /proc of its own",
-        ),
-        (
-            "read",
-            "path:/proc/kcore",
-            1,
-            "a sandbox has /dev and /proc of its own",
-        ),
-        (
-            "write",
-            "path:FILE",
-            1,
-            "filesystem.denyWrite `FILE` (built in)",
-        ),
-        (
-            "connect",
-            "host:a.b.example:443",
-            0,
-            "network.allowedDomains `*.b.example:443` (FILE:2:35)",
-        ),
-        (
-            "connect",
-            "host:a.b.example",
-            0,
-            "note: no port was given: 443 is taken",
-        ),
-        (
-            "connect",
-            "host:a.b.example",
-            0,
-            "metadata and this host's own addresses",
-        ),
-        (
-            "connect",
-            "host:a.b.example:80",
-            1,
-            "no entry of network.allowedDomains covers it",
-        ),
-        (
-            "connect",
-            "host:b.example:443",
-            1,
-            "`*.b.example:443` of network.allowedDomains (FILE:2:35) does not cover b.example itself",
-        ),
-        (
-            "connect",
-            "host:c.example:443",
-            1,
-            "network.deniedDomains `c.example` (FILE:3:23)",
-        ),
-        (
-            "connect",
-            "host:192.0.2.7:22",
-            0,
-            "network.allowedDomains `192.0.2.0/24` (FILE:2:54)",
-        ),
-        (
-            "connect",
-            "host:10.1.2.3:22",
-            1,
-            "10.1.2.3 is a private address",
-        ),
-        (
-            "connect",
-            "host:build:80",
-            1,
-            "`build` alone cannot be listed",
-        ),
-        ("connect", "socket:/run/no.sock", 1, "to allow it:"),
-    ];
-    for (act, target, status, reason) in table {
+    let table = VERDICTS.lines().map(|line| {
+        let mut words = line.splitn(4, ' ');
+        [(); 4].map(|()| words.next().expect("a line has four parts"))
+    });
+    for [act, target, status, reason] in table {
+        let status: i32 = status.parse().expect("a number");
         let target = target.replace("CWD", cwd).replace("FILE", file);
         let reason = reason.replace("FILE", file);
         let mut words = vec!["explain", "-s", file, &target];
@@ -195,106 +90,6 @@ fn every_verdict_names_the_rule_and_its_place() {
             "{target}: {reason}: {}",
             ran.stdout
         );
-    }
-}
-
-#[test]
-fn what_is_said_of_a_path_is_what_a_run_does() {
-    let scratch = Scratch::new("paths");
-    let world = world(&scratch);
-    std::os::unix::fs::symlink("hidden/f", scratch.path("cwd/link")).expect("the name is free");
-    let file = settings(&scratch, &world);
-    let paths = [
-        "open/f",
-        "hidden/f",
-        "hidden/shown/f",
-        "w/f",
-        "w/kept/f",
-        "w/key",
-        "link",
-        "w/../open/f",
-    ];
-    let (mut allowed, mut denied) = (0, 0);
-    for name in paths {
-        let path = scratch.path("cwd").join(name);
-        let target = format!("path:{}", text(&path));
-        for act in ["read", "write"] {
-            let mut words = vec!["-s", text(&file), &target];
-            words.extend((act == "write").then_some("--write"));
-            let said = is_allowed(&explained(&scratch, &words)[0]);
-            let script = match act {
-                "read" => r#"cat "$1""#,
-                _ => r#"printf x >>"$1""#,
-            };
-            let words = ["-s", text(&file), "sh", "-c", script, "sh", text(&path)];
-            let ran = run(&mut srt(&scratch, &words));
-            assert_ne!(ran.status, 125, "{ran:?}");
-            let now = fs::read_to_string(&path).expect("the host sees it");
-            let done = match act {
-                "read" => ran.stdout == now,
-                _ => now.ends_with('x'),
-            };
-            fs::write(&path, "content").expect("the host may write");
-            assert_eq!(said, done, "{act} {name}: {ran:?}");
-            match done {
-                true => allowed += 1,
-                false => denied += 1,
-            }
-        }
-    }
-    assert!(allowed >= 5 && denied >= 5, "{allowed} {denied}");
-}
-
-#[test]
-fn what_is_said_of_a_host_is_what_the_proxy_decides() {
-    let scratch = Scratch::new("hosts");
-    // Closed again, so that an allowed connection is refused by the host at once.
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has free ports");
-    let port = listener.local_addr().expect("it is bound").port();
-    drop(listener);
-    let file = settings(
-        &scratch,
-        &json!({ "network": {
-            "allowedDomains": ["localhost", "127.0.0.0/8", "[64:ff9b::]/96"],
-            "deniedDomains": ["127.0.0.3", "*.denied.example"],
-        } }),
-    );
-    let hosts = [
-        ("localhost", true),
-        ("127.0.0.1", true),
-        ("0x7f.1", true),
-        ("127.0.0.3", false),
-        // Denied by what a translator would make of it.
-        ("[64:ff9b::7f00:3]", false),
-        ("x.denied.example", false),
-        ("denied.example", false),
-        ("10.0.0.1", false),
-    ];
-    for (host, expected) in hosts {
-        let target = format!("host:{host}:{port}");
-        let said = &explained(&scratch, &["-s", text(&file), &target])[0];
-        assert_eq!(is_allowed(said), expected, "{said}");
-        let events = scratch.path("events.jsonl");
-        drop(fs::remove_file(&events));
-        let url = format!("http://{host}:{port}/");
-        let mut words = vec!["-s", text(&file), "--events", text(&events)];
-        words.extend([
-            "curl",
-            "-s",
-            "--noproxy",
-            "",
-            "-x",
-            "http://127.0.0.1:3128",
-            &url,
-        ]);
-        let ran = run(&mut srt(&scratch, &words));
-        let events = fs::read_to_string(&events).expect("the run wrote it");
-        let mut events = events
-            .lines()
-            .map(|line| serde_json::from_str::<Value>(line).expect("a line is an object"));
-        let event = events.find(|event| event["kind"] == "net");
-        let event = event.unwrap_or_else(|| panic!("{host} was not asked for: {ran:?}"));
-        assert_eq!(event["verdict"] != "denied", expected, "{event}");
     }
 }
 
@@ -485,6 +280,23 @@ fn settings_that_stop_a_run_are_explained_and_said_to() {
     );
     assert!(ran.stderr.contains("limits.seconds"), "{}", ran.stderr);
     run(&mut srt(&scratch, &["-s", text(&file), "true"])).is_refused("limits.seconds");
+}
+
+#[test]
+fn hosts_are_explained_where_rules_for_files_stop_a_run() {
+    let scratch = Scratch::new("hosts-only");
+    let file = settings(
+        &scratch,
+        &json!({
+            "filesystem": { "denyRead": ["*.key"] },
+            "network": { "allowedDomains": ["a.example"] },
+        }),
+    );
+    let words = ["explain", "-s", text(&file), "host:a.example"];
+    let ran = ctl(&scratch, &words).succeeds();
+    assert!(ran.stderr.contains("patterns are not supported"), "{ran:?}");
+    let both = ["explain", "-s", text(&file), "host:a.example", "path:/x"];
+    assert_eq!(ctl(&scratch, &both).status, 2);
 }
 
 #[test]

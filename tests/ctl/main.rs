@@ -3,6 +3,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod agreement;
 mod config;
 mod dry_run;
 mod example;

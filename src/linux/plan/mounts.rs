@@ -119,8 +119,8 @@ fn private_trees() -> [MountOp; 3] {
     ]
 }
 
-/// Returns what every command may do with a path in the trees that [`private_trees`] makes,
-/// whatever the policy says; `None` where the policy decides.
+/// Returns what every command may do with a path in `/proc`, `/dev` and the masked
+/// part of `/sys`, whatever the policy says; `None` where the policy decides.
 pub fn private_access(path: &Path) -> Option<Access> {
     let masked = |below: &Path, names: &[&str]| names.iter().any(|name| below.starts_with(name));
     if let Ok(below) = path.strip_prefix("/dev") {
