@@ -1,6 +1,8 @@
 //! The command line: flags of `srt` before the command word, everything after it untouched.
 
+mod config;
 pub mod ctl;
+mod explain;
 mod layers;
 mod profile;
 pub mod run;

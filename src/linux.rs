@@ -83,7 +83,10 @@ impl Backend for Linux {
 }
 
 /// Denies a path under every name that a bind mount gives it.
-fn cover_aliases(policy: &mut Policy) -> Result<()> {
+///
+/// # Errors
+/// The mount table cannot be read.
+pub fn cover_aliases(policy: &mut Policy) -> Result<()> {
     let mounts = mountinfo::read().map_err(|error| {
         Error::new(Kind::Unsupported, "cannot read the mount table")
             .call(format!("read({})", mountinfo::TABLE), error)

@@ -4,17 +4,16 @@
 mod events;
 mod proxies;
 
-use std::io::Write;
-
 use crate::audit::Audit;
 use crate::backend::{Backend, Command, Held, Outcome};
 use crate::error::Result;
-use crate::linux::Linux;
+use crate::linux::{self, Linux};
 use crate::policy::{Host, Policy};
 use crate::settings::Settings;
 use proxies::Proxies;
 
 pub use crate::linux::launch::descriptors::check_kept;
+pub use crate::linux::plan::mounts::private_access;
 
 /// Runs `command` under `settings` and returns how it ended.
 ///
@@ -33,19 +32,32 @@ pub fn run(
     result
 }
 
-/// Prints what the kernel would be asked for `command`, and runs nothing.
+/// Returns what a run under `settings` holds to, but for the directory it makes for itself.
+///
+/// # Errors
+/// As for [`run`]: what it could not enforce.
+pub fn policy(settings: &Settings, host: &Host) -> Result<Policy> {
+    let mut policy = Policy::from_settings(settings, host)?;
+    linux::cover_aliases(&mut policy)?;
+    Ok(policy)
+}
+
+/// Says what the kernel would be asked for `command`, and runs nothing.
 ///
 /// # Errors
 /// As for [`run`], as far as it depends on the settings.
-pub fn dry_run(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<()> {
+pub fn dry_run(
+    settings: &Settings,
+    host: &Host,
+    command: &Command,
+    audit: &Audit,
+) -> Result<String> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command)?;
     let mut policy = Policy::from_settings(settings, host)?;
     events::warn(settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
-    // A reader that leaves early is no failure.
-    drop(writeln!(std::io::stdout(), "{plan}"));
-    Ok(())
+    Ok(format!("{plan}\n"))
 }
 
 fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {

@@ -169,6 +169,16 @@ impl Settings {
         layers::load(search, explicit, flags)
     }
 
+    /// Returns these settings without what they say of files, for a question about hosts.
+    #[must_use]
+    pub fn without_files(&self) -> Self {
+        let mut settings = self.clone();
+        settings.filesystem = Filesystem::default();
+        settings.credentials.files.clear();
+        settings.files.retain(|file| file.layer == Layer::System);
+        settings
+    }
+
     /// Makes the typed fields of merged values.
     fn from_values(values: Values) -> Self {
         let list = |key| values.list(key).to_vec();

@@ -4,9 +4,9 @@ use std::ffi::OsString;
 use std::io::Write;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use super::{Invocation, profile, trust, usage};
+use super::{Invocation, config, explain, profile, trust, usage};
 use crate::error::{Error, Result};
 
 /// What `srt ctl` was asked for.
@@ -30,6 +30,10 @@ pub struct Options {
 #[derive(Debug, Clone, Subcommand)]
 #[non_exhaustive]
 pub enum Word {
+    /// show the settings in force
+    Config(config::Options),
+    /// say whether a path, host or socket is allowed, and why
+    Explain(Box<explain::Options>),
     /// list profiles, or show one
     Profile(profile::Options),
     /// trust a project's file as it is now
@@ -57,6 +61,11 @@ impl Answer {
 
 /// Exit status of a word that failed.
 const FAILED: u8 = 2;
+
+/// Tells whether this is a word of `srt ctl`.
+pub(super) fn is_word(word: &str) -> bool {
+    Options::command().find_subcommand(word).is_some()
+}
 
 /// Parses what follows `ctl`; flags before it are none of its own.
 pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation> {
@@ -88,6 +97,8 @@ pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation>
 /// It could not be done.
 pub fn run(options: &Options) -> Result<Answer> {
     let answer = match &options.word {
+        Word::Config(options) => config::run(options),
+        Word::Explain(options) => explain::run(options),
         Word::Profile(options) => profile::run(options),
         Word::Trust(options) => trust::run(options),
     };

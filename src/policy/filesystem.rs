@@ -179,6 +179,11 @@ impl Filesystem {
             .is_ok()
     }
 
+    /// Returns the rules of all lists, those that no setting holds among them.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.all()
+    }
+
     /// Returns what the user should read before the command starts.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

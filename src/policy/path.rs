@@ -11,7 +11,7 @@ use nix::errno::Errno;
 
 use super::host::Host;
 use crate::error::{Error, Kind, Result};
-use crate::settings::{Entry, Layer};
+use crate::settings::{Entry, Layer, shown};
 
 /// A path that exists: absolute, free of links, `.` and `..`, with the identity of what it
 /// named when it was resolved. A launch that finds something else there ends.
@@ -82,7 +82,7 @@ impl RealPath {
 
 impl fmt::Display for RealPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())
+        f.write_str(&shown(&self.path))
     }
 }
 

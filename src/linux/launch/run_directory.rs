@@ -158,6 +158,12 @@ impl RunDirectory {
         self.socket.as_ref()
     }
 
+    /// Puts `RUN` in place of the random name, wherever `text` names this directory.
+    pub fn with_fixed_name(&self, text: &str) -> String {
+        let fixed = self.parent.join("RUN");
+        text.replace(&*self.path.to_string_lossy(), &fixed.to_string_lossy())
+    }
+
     /// Removes the socket's name; the mount inside keeps it reachable for init.
     pub fn unlink_socket(&mut self) {
         self.socket = None;
