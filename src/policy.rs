@@ -1,7 +1,12 @@
 //! What is allowed, after checking; the same on every operating system.
 
 pub mod address;
+pub mod ceiling;
+pub mod change;
+pub mod environment;
 pub mod filesystem;
+#[cfg(test)]
+mod generator;
 pub mod host;
 pub mod hostname;
 pub mod network;
@@ -20,6 +25,8 @@ pub struct Policy {
     pub filesystem: filesystem::Filesystem,
     /// Which hosts may be reached.
     pub network: network::Network,
+    /// Which variables the command gets.
+    pub environment: environment::Environment,
 }
 
 impl Policy {
@@ -35,9 +42,11 @@ impl Policy {
             false => Host::addresses()?,
         };
         let network = network::Network::from_settings(&settings.network, own_addresses)?;
+        let environment = environment::Environment::from_settings(settings, host)?;
         Ok(Self {
             filesystem,
             network,
+            environment,
         })
     }
 }

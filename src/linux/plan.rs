@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use crate::backend::Command;
 use crate::error::{Error, Kind, Result};
+use crate::policy::environment::Dropped;
 use crate::policy::filesystem::Access;
 use crate::policy::path::RealPath;
 use crate::policy::{Host, Policy};
@@ -42,6 +43,8 @@ pub struct Plan {
     pub argv: Vec<CString>,
     /// Environment of the command, `NAME=value` each.
     pub env: Vec<CString>,
+    /// Variables of the caller that are not in it.
+    pub dropped: Vec<Dropped>,
     /// Descriptors above 2 that the command keeps, sorted.
     pub keep_fds: Vec<RawFd>,
     /// User and group the command runs as, mapped one to one.
@@ -115,7 +118,8 @@ impl Plan {
                 .iter()
                 .map(|word| c_string(word))
                 .collect::<Result<_>>()?,
-            env: environment::plan(host, &tmpdir)?,
+            env: environment::plan(&policy.environment, &tmpdir)?,
+            dropped: policy.environment.dropped().to_vec(),
             keep_fds: command.keep_fds.clone(),
             ids: (host.uid, host.gid),
         })
@@ -137,6 +141,11 @@ impl fmt::Display for Plan {
             writeln!(f, "listen: {role:?} on loopback port {port}")?;
         }
         writeln!(f, "cwd: {}", self.cwd)?;
+        // Values may be secrets: they are shown nowhere.
+        writeln!(f, "env: {} variables", self.env.len())?;
+        for dropped in &self.dropped {
+            writeln!(f, "env: {dropped}")?;
+        }
         write!(f, "keep: descriptors 0-2 {:?}", self.keep_fds)
     }
 }

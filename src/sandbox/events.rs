@@ -20,6 +20,9 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     for note in policy.filesystem.notes() {
         audit.verbose(format_args!("{note}"));
     }
+    for dropped in policy.environment.dropped() {
+        audit.verbose(format_args!("{dropped}"));
+    }
 }
 
 /// Records that the sandbox stands, with what was asked and what is in force.
