@@ -3,7 +3,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 CLIPPY = CLIPPY_CONF_DIR=ci $(CARGO) clippy --locked
 
-.PHONY: build test test-workloads check bench doc notices install help
+.PHONY: build test test-workloads check bench doc docs notices install help
 
 build: ## build the optimised binary, target/release/srt
 	$(CARGO) build --release --locked
@@ -33,6 +33,9 @@ bench: ## run the benchmarks
 
 doc: ## build the library's documentation, target/doc
 	$(CARGO) doc --locked --no-deps
+
+docs: ## write what docs/settings.md takes from the table of keys
+	SRT_WRITE_DOCS=1 $(CARGO) test --locked --lib settings::reference
 
 notices: ## write the licence texts of all dependencies to target/THIRD-PARTY.txt
 	@mkdir -p $(TARGET)

@@ -6,7 +6,7 @@ use std::io::Write;
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use super::{Invocation, profile, trust, usage};
+use super::{Invocation, completions, man, profile, schema, trust, usage};
 use crate::error::{Error, Result};
 
 /// What `srt ctl` was asked for.
@@ -30,8 +30,14 @@ pub struct Options {
 #[derive(Debug, Clone, Subcommand)]
 #[non_exhaustive]
 pub enum Word {
+    /// print the script by which a shell completes srt
+    Completions(completions::Options),
+    /// print a manual page, for man -l -
+    Man(man::Options),
     /// list profiles, or show one
     Profile(profile::Options),
+    /// print the JSON Schema of settings files, for editors
+    Schema,
     /// trust a project's file as it is now
     Trust(trust::Options),
 }
@@ -88,7 +94,10 @@ pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation>
 /// It could not be done.
 pub fn run(options: &Options) -> Result<Answer> {
     let answer = match &options.word {
+        Word::Completions(options) => completions::run(options),
+        Word::Man(options) => man::run(options),
         Word::Profile(options) => profile::run(options),
+        Word::Schema => schema::run(),
         Word::Trust(options) => trust::run(options),
     };
     answer.map_err(|error| error.with_exit_code(FAILED))

@@ -4,9 +4,6 @@ use std::path::Path;
 
 use super::*;
 
-const START: &str = "<!-- made by `make docs`; change src/settings/keys instead -->\n\n";
-const END: &str = "\n<!-- end of what is made -->";
-
 #[test]
 #[allow(
     clippy::disallowed_methods,
