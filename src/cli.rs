@@ -2,6 +2,7 @@
 
 mod completions;
 pub mod ctl;
+mod init;
 mod layers;
 mod man;
 mod profile;

@@ -1,12 +1,12 @@
 //! `srt ctl WORD`: everything `srt` does beside running a command.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{BufRead, IsTerminal, Write};
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
-use super::{Invocation, completions, man, profile, schema, trust, usage};
+use super::{Invocation, completions, init, man, profile, schema, trust, usage};
 use crate::error::{Error, Result};
 
 /// What `srt ctl` was asked for.
@@ -32,6 +32,8 @@ pub struct Options {
 pub enum Word {
     /// print the script by which a shell completes srt
     Completions(completions::Options),
+    /// write a first settings file for the project here
+    Init(init::Options),
     /// print a manual page, for man -l -
     Man(man::Options),
     /// list profiles, or show one
@@ -95,6 +97,7 @@ pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation>
 pub fn run(options: &Options) -> Result<Answer> {
     let answer = match &options.word {
         Word::Completions(options) => completions::run(options),
+        Word::Init(options) => init::run(options),
         Word::Man(options) => man::run(options),
         Word::Profile(options) => profile::run(options),
         Word::Schema => schema::run(),
@@ -113,4 +116,19 @@ pub(super) fn print(text: &str) -> Result<()> {
         .call("write", error)),
         _ => Ok(()),
     }
+}
+
+/// Asks a question that is answered with yes or no; anything but yes is no.
+///
+/// # Errors
+/// There is no terminal to ask on; `remedy` says what to do without one.
+pub(super) fn ask(question: &str, remedy: &str) -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(usage("there is no terminal to ask on").with_hint(remedy));
+    }
+    print(&format!("{question} [y/N] "))?;
+    drop(std::io::stdout().flush());
+    let mut answer = String::new();
+    drop(std::io::stdin().lock().read_line(&mut answer));
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

@@ -91,6 +91,9 @@ fn write_words(roff: &mut Roff, command: &Command, before: &str) {
         roff.text(header);
         let about = word.get_about().map(ToString::to_string);
         roff.text(markdown::inline(&about.unwrap_or_default()));
+        if arguments.is_empty() {
+            continue;
+        }
         roff.control("RS", []);
         for argument in arguments {
             write_argument(roff, argument);
@@ -215,7 +218,9 @@ mod tests {
         let page = page(Page::Srt).replace("\\-", "-");
         let command = Flags::command();
         for flag in command.get_opts().filter(|flag| !flag.is_hide_set()) {
-            let name = flag.get_long().map_or("-c".to_owned(), |long| format!("--{long}"));
+            let name = flag
+                .get_long()
+                .map_or("-c".to_owned(), |long| format!("--{long}"));
             assert!(page.contains(&format!("\\fB{name}\\fR")), "{name}");
         }
         for word in ctl::Options::command().get_subcommands() {

@@ -5,8 +5,7 @@ use std::fmt::Write;
 use super::schema::{self, Effect, Form, Key, Shape, Support};
 
 /// What stands in `docs/settings.md` before the table that is made.
-pub(crate) const START: &str =
-    "<!-- made by `make docs`; change src/settings/keys instead -->\n\n";
+pub(crate) const START: &str = "<!-- made by `make docs`; change src/settings/keys instead -->\n\n";
 /// What stands there after it.
 pub(crate) const END: &str = "\n<!-- end of what is made -->";
 

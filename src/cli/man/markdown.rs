@@ -20,6 +20,9 @@ pub(super) fn write(roff: &mut Roff, text: &str) {
             after_heading = true;
         } else if line.starts_with("```") {
             let block = lines.by_ref().take_while(|line| *line != "```");
+            if !was_after_heading {
+                roff.control("PP", []);
+            }
             write_block(roff, block);
         } else if line.starts_with('|') {
             let mut table = vec![line];
@@ -29,7 +32,10 @@ pub(super) fn write(roff: &mut Roff, text: &str) {
             write_table(roff, &table);
         } else {
             let mut paragraph = line.to_owned();
-            let goes_on = |line: &&str| !line.is_empty() && !line.starts_with(['|', '`', '-']);
+            let starts = ["|", "```", "- ", "#"];
+            let goes_on = |line: &&str| {
+                !line.is_empty() && !starts.iter().any(|start| line.starts_with(start))
+            };
             while let Some(more) = lines.next_if(goes_on) {
                 paragraph += "\n";
                 paragraph += more;
@@ -46,7 +52,6 @@ pub(super) fn write(roff: &mut Roff, text: &str) {
 }
 
 fn write_block<'a>(roff: &mut Roff, lines: impl Iterator<Item = &'a str>) {
-    roff.control("PP", []);
     roff.control("RS", ["4"]);
     roff.control("nf", []);
     for line in lines {
@@ -128,9 +133,15 @@ mod tests {
     fn blocks_become_macros() {
         let table = [
             ("# Title\n\n## A b\n\nText.\n", ".SH \"A B\"\nText.\n"),
-            ("### C\n\none\ntwo\n\nthree\n", ".SS C\none\ntwo\n.PP\nthree\n"),
+            (
+                "### C\n\none\n`two`\n\nthree\n",
+                ".SS C\none\n\\fBtwo\\fR\n.PP\nthree\n",
+            ),
             ("- a\n- b\n", ".IP \\(bu 2\na\n.IP \\(bu 2\nb\n"),
-            ("```console\n$ x\n.y\n```\n", ".PP\n.RS 4\n.nf\n$ x\n\\&.y\n.fi\n.RE\n"),
+            (
+                "```console\n$ x\n.y\n```\n",
+                ".PP\n.RS 4\n.nf\n$ x\n\\&.y\n.fi\n.RE\n",
+            ),
             ("| a | b |\n|---|---|\n| `c` | d |\n", ".TP\n\\fBc\\fR\nd\n"),
             (
                 "| a | b | e |\n|---|---|---|\n| c | d | f |\n",

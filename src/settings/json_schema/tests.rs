@@ -102,7 +102,10 @@ fn the_schema_never_refuses_what_the_reader_takes() {
         for _ in 0..=random.below(4) {
             let (text, good) = &documents[random.below(documents.len())];
             takes &= good;
-            merge(&mut whole, serde_json::from_str(text).expect("made as JSON"));
+            merge(
+                &mut whole,
+                serde_json::from_str(text).expect("made as JSON"),
+            );
         }
         let text = whole.to_string();
         let refused = problem(&schema, &whole);
@@ -131,16 +134,26 @@ fn required_keys_are_required_by_both() {
 fn every_key_of_the_table_is_in_the_schema_with_its_words() {
     let schema = json_schema();
     for key in schema::keys() {
-        let inner = key.path.replace("[]", ".items").replace('.', "/properties/");
+        let inner = key
+            .path
+            .replace("[]", ".items")
+            .replace('.', "/properties/");
         let pointer = inner.replace("/properties/items", "/items");
         let property = schema.pointer(&format!("/properties/{pointer}"));
         let property = property.unwrap_or_else(|| panic!("{} is not there", key.path));
         let description = property["description"].as_str().unwrap_or_default();
         assert!(description.starts_with(key.about), "{}", key.path);
-        let default = key.default.map(|json| serde_json::from_str(json).expect(json));
+        let default = key
+            .default
+            .map(|json| serde_json::from_str(json).expect(json));
         assert_eq!(property.get("default"), default.as_ref(), "{}", key.path);
         let ignored = matches!(key.support, Support::Ignored(_));
-        assert_eq!(property.get("deprecated").is_some(), ignored, "{}", key.path);
+        assert_eq!(
+            property.get("deprecated").is_some(),
+            ignored,
+            "{}",
+            key.path
+        );
     }
 }
 
@@ -164,7 +177,10 @@ print('judged', len(documents))
         .status();
     if !there.is_ok_and(|status| status.success()) {
         // The test command counts these lines.
-        drop(writeln!(std::io::stderr(), "SKIPPED: python3 has no jsonschema"));
+        drop(writeln!(
+            std::io::stderr(),
+            "SKIPPED: python3 has no jsonschema"
+        ));
         return;
     }
     let documents = documents();

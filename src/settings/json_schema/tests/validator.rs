@@ -19,8 +19,15 @@ fn takes(schema: &Value, value: &Value) -> bool {
 fn holds(keyword: &str, argument: &Value, schema: &Value, value: &Value) -> bool {
     let all = |argument: &Value| argument.as_array().cloned().unwrap_or_default();
     match keyword {
-        "$schema" | "title" | "description" | "default" | "deprecated" | "format" | "examples"
-        | "allowComments" | "allowTrailingCommas" => true,
+        "$schema"
+        | "title"
+        | "description"
+        | "default"
+        | "deprecated"
+        | "format"
+        | "examples"
+        | "allowComments"
+        | "allowTrailingCommas" => true,
         "type" => is_of_type(argument.as_str().expect("one type"), value),
         "enum" => all(argument).contains(value),
         "const" => argument == value,
@@ -45,7 +52,9 @@ fn holds(keyword: &str, argument: &Value, schema: &Value, value: &Value) -> bool
             let known = object
                 .iter()
                 .filter_map(|(name, value)| Some((argument.get(name)?, value)));
-            known.into_iter().all(|(schema, value)| takes(schema, value))
+            known
+                .into_iter()
+                .all(|(schema, value)| takes(schema, value))
         }),
         "additionalProperties" => value.as_object().is_none_or(|object| {
             let is_known = |name: &str| schema["properties"].get(name).is_some();
