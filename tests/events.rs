@@ -2,8 +2,10 @@
 
 mod harness;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -55,6 +57,30 @@ fn every_verdict_is_recorded_however_many_there_are() {
     assert_eq!(targets.len(), 8000);
     let numbered = (0..events.len()).all(|at| events[at]["seq"] == at);
     assert!(numbered, "the sequence has no gap");
+}
+
+#[test]
+fn a_rule_from_a_file_of_any_name_is_recorded() {
+    let scratch = Scratch::new("any-name");
+    let file = scratch.path("events");
+    let directory = scratch
+        .dir("x")
+        .with_file_name(OsStr::from_bytes(b"caf\xe9"));
+    fs::create_dir(&directory).expect("the scratch directory is writable");
+    let settings = directory.join("settings.json");
+    let denied = r#"{ "network": { "deniedDomains": ["host1.test"] } }"#;
+    fs::write(&settings, denied).expect("just made");
+    let mut srt = Command::new(env!("CARGO_BIN_EXE_srt"));
+    srt.arg("-s").arg(&settings).arg("--events").arg(&file);
+    run(srt.args(["python3", "-c", FLOOD, "16"])).succeeds();
+    let events = events(&file);
+    let event = events
+        .iter()
+        .find(|event| event["target"] == "host1.test:80");
+    let event = event.expect("the verdict is recorded");
+    assert_eq!(event["rule"]["entry"], "host1.test");
+    let shown = event["rule"]["file"].as_str().expect("it is text");
+    assert!(shown.ends_with("/caf\u{fffd}/settings.json"), "{shown}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::event::Event;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Kind, Result, printable};
 
 /// Records events and, under `--debug`, says on stderr what happens.
 ///
@@ -144,25 +144,31 @@ impl Audit {
         }
     }
 
-    /// Prints one line to stderr under `--debug`: `srt: debug: …`.
-    pub fn debug(&self, line: fmt::Arguments<'_>) {
-        self.say(Verbosity::Debug, format_args!("debug: {line}"));
+    /// Prints lines to stderr under `--debug`: `srt: debug: …`.
+    pub fn debug(&self, lines: fmt::Arguments<'_>) {
+        self.say(Verbosity::Debug, || {
+            let text = format!("debug: {lines}");
+            let lines: Vec<_> = text.lines().map(printable).collect();
+            lines.join("\n")
+        });
     }
 
     /// Prints one line to stderr under `--verbose`.
     pub fn verbose(&self, line: fmt::Arguments<'_>) {
-        self.say(Verbosity::Verbose, line);
+        self.say(Verbosity::Verbose, || printable(&line.to_string()));
     }
 
     /// Prints one line to stderr unless it is to be quiet: `srt: warning: …`.
     pub fn warn(&self, line: fmt::Arguments<'_>) {
-        self.say(Verbosity::Warnings, format_args!("warning: {line}"));
+        self.say(Verbosity::Warnings, || {
+            printable(&format!("warning: {line}"))
+        });
     }
 
-    fn say(&self, from: Verbosity, line: fmt::Arguments<'_>) {
+    fn say(&self, from: Verbosity, text: impl FnOnce() -> String) {
         if self.verbosity >= from {
             // A closed stderr must not end the run.
-            drop(writeln!(io::stderr(), "srt: {line}"));
+            drop(writeln!(io::stderr(), "srt: {}", text()));
         }
     }
 }

@@ -24,6 +24,8 @@ pub struct Ceiling<'a> {
     pub allow_read: Option<&'a [Entry]>,
     /// `filesystem.allowWrite`.
     pub allow_write: Option<&'a [Entry]>,
+    /// `network.allowUnixSockets`.
+    pub allow_unix_sockets: Option<&'a [Entry]>,
     /// `filesystem.denyRead`: no grant of another file may show again what it hides.
     pub deny_read: &'a [Entry],
 }
@@ -37,6 +39,8 @@ pub struct Grants<'a> {
     pub allow_read: &'a [Entry],
     /// `filesystem.allowWrite`.
     pub allow_write: &'a [Entry],
+    /// `network.allowUnixSockets`.
+    pub allow_unix_sockets: &'a [Entry],
 }
 
 /// An allow list after another has narrowed it.
@@ -75,6 +79,11 @@ pub fn check(ceiling: &Ceiling<'_>, grants: &Grants<'_>, host: &Host) -> Result<
             "filesystem.allowWrite",
             ceiling.allow_write,
             grants.allow_write,
+        ),
+        (
+            "network.allowUnixSockets",
+            ceiling.allow_unix_sockets,
+            grants.allow_unix_sockets,
         ),
     ];
     for (key, bound, entries) in paths {

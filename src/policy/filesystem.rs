@@ -14,8 +14,8 @@ pub use rules::Rule;
 
 use super::host::Host;
 use super::path::{self, FileKind, RealPath, Resolver, Way};
-use crate::error::Result;
-use crate::settings::{self, Entry, Origin};
+use crate::error::{Error, Kind, Result};
+use crate::settings::{self, Entry};
 use rules::{List, Rules};
 
 /// What the command may do with a path.
@@ -53,27 +53,44 @@ const PRIVATE_TREES: [&str; 2] = ["/dev", "/proc"];
 const KERNEL_TREES: [&str; 2] = ["/proc", "/sys"];
 
 /// Paths that are writable without being listed, where they exist (`srt-settings(5)`).
-const DEFAULT_WRITE: [&str; 3] = ["/tmp/claude", "~/.npm/_logs", "~/.claude/debug"];
+pub(super) const DEFAULT_WRITE: [&str; 3] = ["/tmp/claude", "~/.npm/_logs", "~/.claude/debug"];
+
+/// What the rules are made of.
+#[derive(Debug, Clone, Default)]
+pub struct Lists {
+    /// The four lists of the settings.
+    pub entries: settings::Filesystem,
+    /// Directories that are writable without being listed, where they exist.
+    pub default_write: Vec<Entry>,
+    /// Paths hidden whatever shows them again.
+    pub credentials: Vec<Entry>,
+    /// Files that are not written, whatever is granted.
+    pub protected: Vec<PathBuf>,
+}
 
 impl Filesystem {
-    /// Resolves the four lists and refuses what cannot be enforced.
+    /// Resolves the lists and refuses what cannot be enforced.
     ///
     /// # Errors
     /// An entry is not a path that can be protected or granted here.
-    pub fn from_settings(settings: &settings::Filesystem, host: &Host) -> Result<Self> {
+    pub fn from_lists(lists: &Lists, host: &Host) -> Result<Self> {
+        let settings = &lists.entries;
         let mut resolver = Resolver::default();
         let mut named = |entries| name_all(entries, host, &mut resolver);
         let deny_read = named(&settings.deny_read)?;
         let allow_read = named(&settings.allow_read)?;
         let allow_write = named(&settings.allow_write)?;
         let deny_write = named(&settings.deny_write)?;
+        let credentials = named(&lists.credentials)?;
         let mut policy = Self::default();
+        policy.add(List::Credentials, &credentials, Missing::Note)?;
         policy.add(List::DenyRead, &deny_read, Missing::Note)?;
         policy.add(List::AllowRead, &allow_read, Missing::Note)?;
         policy.add(List::AllowWrite, &allow_write, Missing::Warn)?;
-        policy.add_default_write(host)?;
+        policy.add_default_write(&lists.default_write, host)?;
         policy.add(List::DenyWrite, &deny_write, Missing::Judge)?;
         policy.close_kernel_trees();
+        policy.protect(&lists.protected, host, &mut resolver)?;
         policy.refuse_hidden_root(&settings.deny_read)?;
         policy.refuse_unprotected_names(&deny_write, &mut resolver)?;
         policy.refuse_replaceable_grants(&allow_read, &mut resolver)?;
@@ -100,7 +117,7 @@ impl Filesystem {
 
     /// Returns the paths that the two deny lists name.
     pub fn denied(&self) -> Vec<RealPath> {
-        let lists = [List::DenyRead, List::DenyWrite];
+        let lists = [List::DenyRead, List::Credentials, List::DenyWrite];
         let rules = lists.into_iter().flat_map(|list| self.rules.list(list));
         rules.map(|rule| rule.path.clone()).collect()
     }
@@ -111,7 +128,7 @@ impl Filesystem {
             return;
         }
         for (path, alias) in aliases {
-            for list in [List::DenyRead, List::DenyWrite] {
+            for list in [List::DenyRead, List::Credentials, List::DenyWrite] {
                 let nearest = self.rules.covering(path.as_path()).rule(list);
                 let Some(rule) = nearest.filter(|rule| rule.path == **path).cloned() else {
                     continue;
@@ -222,18 +239,9 @@ impl Filesystem {
         }
     }
 
-    fn add_default_write(&mut self, host: &Host) -> Result<()> {
-        for text in DEFAULT_WRITE {
-            if text.starts_with('~') && host.home.is_none() {
-                continue;
-            }
-            let origin = Origin::built_in("filesystem.allowWrite");
-            let entry = Entry {
-                text: text.to_owned(),
-                literal: true,
-                origin,
-            };
-            let named = path::absolute(&entry, host)?;
+    fn add_default_write(&mut self, entries: &[Entry], host: &Host) -> Result<()> {
+        for entry in entries {
+            let named = path::absolute(entry, host)?;
             if !is_own_directory(&named, host.uid) {
                 continue;
             }
@@ -242,8 +250,35 @@ impl Filesystem {
             };
             // A default must not re-open what the settings hide.
             if self.access(path.as_path()) != Access::Hidden {
-                self.rules.push(List::AllowWrite, Rule::new(&entry, path));
+                self.rules.push(List::AllowWrite, Rule::new(entry, path));
             }
+        }
+        Ok(())
+    }
+
+    /// Keeps files of ours from being written, and from being replaced by way of a link.
+    fn protect(&mut self, paths: &[PathBuf], host: &Host, resolver: &mut Resolver) -> Result<()> {
+        for path in paths {
+            let way = resolver.way(&host.cwd.join(path));
+            let mut links = way.links.iter();
+            if let Some(link) = links.find(|link| self.is_in_writable(link, resolver)) {
+                return Err(Error::new(
+                    Kind::Settings,
+                    format!(
+                        "{} leads over {}, a link in a writable directory: a command could \
+                         replace the settings of the next run",
+                        path.display(),
+                        link.display()
+                    ),
+                )
+                .with_hint("put the file itself there, or name the file the link leads to"));
+            }
+            let real = way.real().map_err(|error| {
+                Error::new(Kind::Settings, format!("cannot protect {}", path.display()))
+                    .call("realpath", error)
+            })?;
+            let rule = Rule::built_in("filesystem.denyWrite", real);
+            self.rules.push(List::DenyWrite, rule);
         }
         Ok(())
     }

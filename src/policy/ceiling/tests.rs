@@ -45,6 +45,7 @@ fn unbounded() -> Ceiling<'static> {
         allowed_domains: None,
         allow_read: None,
         allow_write: None,
+        allow_unix_sockets: None,
         deny_read: &[],
     }
 }
@@ -107,6 +108,7 @@ fn every_entry_beyond_the_ceiling_is_named_with_both_places() {
         allowed_domains: &hosts,
         allow_read: &[],
         allow_write: &paths,
+        allow_unix_sockets: &[],
     };
     let error = check(&ceiling, &grants, &host()).unwrap_err().to_string();
     let bound = "goes beyond network.allowedDomains at top.json:2";
@@ -129,6 +131,7 @@ fn what_the_ceiling_hides_is_shown_again_by_the_ceiling_alone() {
     let refused = |allow_read: Option<&[Entry]>, grants: Grants<'_>| {
         let ceiling = Ceiling {
             allow_read,
+            allow_unix_sockets: None,
             deny_read: &hidden,
             ..unbounded()
         };

@@ -44,10 +44,18 @@ impl Filesystem {
     /// as [`path::way`] makes it whether or not something is there.
     ///
     /// Reading: the deepest of `denyRead` and the grants covering a path wins, a grant at
-    /// equal depth; `allowWrite` grants reading too. Writing: `allowWrite`, unless
+    /// equal depth; `allowWrite` grants reading too; nothing shows what `credentials` hides.
+    /// Writing: `allowWrite`, unless
     /// `denyWrite` covers the path at any depth.
     pub fn decide(&self, path: &Path) -> Decision<'_> {
         let covering = self.rules.covering(path);
+        if let Some(rule) = covering.rule(List::Credentials) {
+            return Decision {
+                access: Access::Hidden,
+                read_rule: Some(rule),
+                write_rule: Some(rule),
+            };
+        }
         let hidden = covering.rule(List::DenyRead);
         let shown = covering.depth(List::AllowRead);
         let granted = covering.depth(List::AllowWrite);

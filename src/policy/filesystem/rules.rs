@@ -43,19 +43,22 @@ impl Rule {
     }
 }
 
-/// The four lists.
+/// The lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum List {
     DenyRead,
     AllowRead,
     AllowWrite,
     DenyWrite,
+    Credentials,
 }
+
+const LISTS: usize = 5;
 
 /// The rules of all lists.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Rules {
-    lists: [Vec<Rule>; 4],
+    lists: [Vec<Rule>; LISTS],
     root: Node,
 }
 
@@ -64,12 +67,12 @@ pub(super) struct Rules {
 struct Node {
     below: BTreeMap<OsString, Node>,
     /// Of each list, the first rule at this path, as an index.
-    first: [Option<usize>; 4],
+    first: [Option<usize>; LISTS],
 }
 
 /// The rules that cover one path: of each list the deepest one.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Covering<'a>([Option<(usize, &'a Rule)>; 4]);
+pub(super) struct Covering<'a>([Option<(usize, &'a Rule)>; LISTS]);
 
 impl<'a> Covering<'a> {
     /// Returns the rule of one list.

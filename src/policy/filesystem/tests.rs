@@ -4,7 +4,7 @@
 use super::*;
 use crate::policy::change::Change;
 use crate::policy::generator::Generator;
-use crate::settings::Layer;
+use crate::settings::{Layer, Origin};
 
 const PLACES: [&str; 3] = ["/a", "/a/b", "/a/b/c"];
 
@@ -220,7 +220,14 @@ fn a_path_that_does_not_exist_is_decided_by_where_it_would_be() {
         }],
         ..settings::Filesystem::default()
     };
-    let policy = Filesystem::from_settings(&settings, &Host::read().unwrap()).unwrap();
+    let policy = Filesystem::from_lists(
+        &Lists {
+            entries: settings,
+            ..Lists::default()
+        },
+        &Host::read().unwrap(),
+    )
+    .unwrap();
     let access = |name: &str| policy.access(&path::way(&dir.join(name)).end);
     assert_eq!(access("link/new/deep"), Access::Hidden);
     assert_eq!(access("new/../hidden/new"), Access::Hidden);
