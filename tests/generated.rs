@@ -106,6 +106,52 @@ fn zsh_parses_its_script() {
 }
 
 #[test]
+fn zsh_leaves_a_command_to_its_own_completion() {
+    const SCRIPT: &str = r#"
+compdef() { }
+source $1
+shift
+_srt() { print srt }
+_normal() { print from $words[1] at $CURRENT }
+_command_names() { print commands }
+compadd() { print $@ }
+words=("$@")
+CURRENT=$#words
+_srt_or_command
+"#;
+    if !is_there("zsh") {
+        return skip("zsh is not installed");
+    }
+    let scratch = Scratch::new("zsh-command");
+    let script = scratch.file("_srt", made(&["completions", "zsh"]));
+    let table: [(&[&str], &str); 8] = [
+        (&["srt", "-"], "srt\n"),
+        (&["srt", "--cwd", ""], "srt\n"),
+        (&["srt", "ctl", ""], "srt\n"),
+        (&["srt", "m"], "ctl\ncommands\n"),
+        (&["srt", "--", "m"], "commands\n"),
+        (&["srt", "make", "-"], "from make at 2\n"),
+        (
+            &["srt", "-q", "--rw", "x", "make", "a", ""],
+            "from make at 3\n",
+        ),
+        (&["srt", "--", "ctl", ""], "from ctl at 2\n"),
+    ];
+    for (words, expected) in table {
+        let mut zsh = Command::new("zsh");
+        zsh.args(["-f", "-c", SCRIPT, "zsh"])
+            .arg(&script)
+            .args(words);
+        let ran = run(&mut zsh).succeeds();
+        assert_eq!(
+            (ran.stdout.as_str(), ran.stderr.as_str()),
+            (expected, ""),
+            "{words:?}"
+        );
+    }
+}
+
+#[test]
 fn fish_parses_its_script() {
     parses("fish", "if true\n");
 }
@@ -143,7 +189,7 @@ fn warnings(scratch: &Scratch, page: &str) -> Option<Ran> {
         mandoc
     } else if is_there("man") && is_there("groff") {
         let mut man = Command::new("man");
-        man.args(["--warnings", "-E", "UTF-8", "-T", "utf8", "-Z", "-l"]);
+        man.args(["--warnings", "-E", "UTF-8", "-Tutf8", "-Z", "-l"]);
         man
     } else {
         return None;
