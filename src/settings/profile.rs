@@ -29,6 +29,11 @@ pub struct Profile {
     pub text: String,
 }
 
+/// Returns the names of the profiles of this program.
+pub fn built_in() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
+}
+
 /// Returns every profile, sorted; `dir` holds the user's.
 ///
 /// # Errors
