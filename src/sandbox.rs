@@ -1,6 +1,7 @@
 //! The main flow: settings, policy, plan, launch, proxies, wait. The only place that joins
 //! backend, egress and audit.
 
+mod directories;
 mod events;
 mod proxies;
 
@@ -43,15 +44,19 @@ pub fn dry_run(settings: &Settings, host: &Host, command: &Command, audit: &Audi
     let mut policy = Policy::from_settings(settings, host)?;
     events::warn(settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
+    let mut shown = String::new();
+    for path in policy.filesystem.unmade() {
+        shown += &format!("directory: make {}, writable\n", path.display());
+    }
     // A reader that leaves early is no failure.
-    drop(writeln!(std::io::stdout(), "{plan}"));
+    drop(writeln!(std::io::stdout(), "{shown}{plan}"));
     Ok(())
 }
 
 fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command)?;
-    let mut policy = Policy::from_settings(settings, host)?;
+    let mut policy = directories::policy(settings, host, audit)?;
     events::warn(settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
