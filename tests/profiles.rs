@@ -90,26 +90,6 @@ fn hosts_are_exact_names_on_the_port_of_https() {
 }
 
 #[test]
-fn every_profile_names_its_public_registry() {
-    let registries = [
-        ("git", "github.com:443"),
-        ("node", "registry.npmjs.org:443"),
-        ("node", "registry.yarnpkg.com:443"),
-        ("python", "pypi.org:443"),
-        ("python", "files.pythonhosted.org:443"),
-        ("rust", "index.crates.io:443"),
-        ("rust", "static.crates.io:443"),
-    ];
-    for (name, host) in registries {
-        let hosts = settings(name).network.allowed_domains;
-        assert!(
-            hosts.iter().any(|entry| entry.text == host),
-            "{name}: {host}"
-        );
-    }
-}
-
-#[test]
 fn paths_are_below_the_home_directory_and_each_has_a_place() {
     for name in NAMES {
         for entry in settings(name).filesystem.allow_write {
@@ -191,9 +171,13 @@ fn profiles_add_up() {
         flags.add("extends", name.to_owned()).expect("a name");
     }
     let both = load(flags).network.allowed_domains;
-    let named = |host: &str| both.iter().any(|entry| entry.text == host);
-    assert!(named("index.crates.io:443") && named("gitlab.com:443"));
-    assert!(!named("pypi.org:443"));
+    let names_all = |profile: &str| {
+        let hosts = settings(profile).network.allowed_domains;
+        let is_there = |text: &String| both.iter().any(|entry| entry.text == *text);
+        hosts.iter().all(|entry| is_there(&entry.text))
+    };
+    assert!(names_all("rust") && names_all("git"));
+    assert!(!names_all("python"));
 }
 
 #[test]
@@ -242,7 +226,7 @@ fn a_profile_there_is_not_stops_the_run_and_the_nearest_is_named() {
     let out = scratch.dir("out");
     let touch = ["touch".to_owned(), out.join("ran").display().to_string()];
     let srt = |name: &str| profiled(&scratch, &[name]).allow_write(&out);
-    for (name, near) in [("nodes", "node"), ("pyhton", "python"), ("Rust", "rust")] {
+    for (name, near) in [("nodes", "node"), ("pyhton", "python"), ("ruts", "rust")] {
         let message = format!("there is no profile `{name}`; did you mean `{near}`?");
         srt(name).run(&touch).is_refused(&message);
     }
