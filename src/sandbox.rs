@@ -1,6 +1,7 @@
 //! The main flow: settings, policy, plan, launch, proxies, wait. The only place that joins
 //! backend, egress and audit.
 
+mod directories;
 mod events;
 mod proxies;
 
@@ -57,13 +58,17 @@ pub fn dry_run(
     let mut policy = Policy::from_settings(settings, host)?;
     events::warn(settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
-    Ok(format!("{plan}\n"))
+    let mut shown = String::new();
+    for path in policy.filesystem.unmade() {
+        shown += &format!("directory: make {}, writable\n", path.display());
+    }
+    Ok(format!("{shown}{plan}\n"))
 }
 
 fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command)?;
-    let mut policy = Policy::from_settings(&settings, host)?;
+    let mut policy = directories::policy(&settings, host, audit)?;
     if let Some(path) = audit.path() {
         policy.filesystem.protect_file(path, host)?;
     }
