@@ -1,6 +1,10 @@
 //! The command line: flags of `srt` before the command word, everything after it untouched.
 
+pub mod ctl;
+mod layers;
+mod profile;
 pub mod run;
+mod trust;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -8,27 +12,35 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, Parser, value_parser};
 
+use crate::audit::sink::Verbosity;
 use crate::error::{Error, Kind, Result};
 use crate::settings::quoted;
+pub use layers::LayerFlags;
 
 /// What the command line asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Invocation {
     /// Run a command in a sandbox.
-    Run(RunOptions),
+    Run(Box<RunOptions>),
+    /// Do something else of ours: `srt ctl …`.
+    Ctl(ctl::Options),
     /// Print this text (help or version, with its line end) to standard output and exit 0.
     Print(String),
 }
 
 /// How to run the command.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// Settings file named with `--settings`.
-    pub settings: Option<PathBuf>,
-    /// Whether to say on standard error what is decided.
-    pub debug: bool,
+    /// Which settings hold.
+    pub layers: LayerFlags,
+    /// Directory to run in, instead of the one `srt` is called from.
+    pub cwd: Option<PathBuf>,
+    /// How much is said on standard error.
+    pub verbosity: Verbosity,
+    /// Print what the kernel would be asked, and run nothing.
+    pub dry_run: bool,
     /// File the events are appended to.
     pub events: Option<PathBuf>,
     /// Descriptors the command inherits besides 0, 1 and 2.
@@ -89,6 +101,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
         Ok(flags) => flags,
         Err(error) => return print_or_usage(&error),
     };
+    if flags.string.is_none() && reserved(&flags.words, &args) == Some("ctl") {
+        return ctl::parse(&args, &flags.words);
+    }
+    let verbosity = flags.verbosity();
     let command = match flags.string {
         Some(string) if string.is_empty() => {
             return Err(usage("the string of -c is empty").with_hint(SEE_HELP));
@@ -99,13 +115,15 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
         },
         None => program(flags.words, &args)?,
     };
-    Ok(Invocation::Run(RunOptions {
-        settings: flags.settings,
-        debug: flags.debug,
+    Ok(Invocation::Run(Box::new(RunOptions {
+        layers: flags.layers,
+        cwd: flags.cwd,
+        verbosity,
+        dry_run: flags.dry_run,
         events: flags.events,
         pass_fds: flags.pass_fds,
         command,
-    }))
+    })))
 }
 
 /// Words that are no programs of the user: a typed `srt ctl …` must never end up running
@@ -115,20 +133,27 @@ const RESERVED: [&str; 2] = ["proxy", "ctl"];
 const SEE_HELP: &str = "srt [flags] [--] command…; srt --help lists the flags";
 
 fn program(words: Vec<OsString>, args: &[OsString]) -> Result<CommandLine> {
-    let Some(first) = words.first() else {
+    if words.is_empty() {
         return Err(usage("no command given").with_hint(SEE_HELP));
-    };
+    }
+    match reserved(&words, args) {
+        Some(word) => Err(usage(format!(
+            "`{word}` is reserved for srt itself and this version has no such command"
+        ))
+        .with_hint(format!("to run a program of that name: srt -- {word} …"))),
+        None => Ok(CommandLine::Argv(words)),
+    }
+}
+
+/// Returns the reserved word that the command position holds, unless `--` stands before it.
+fn reserved(words: &[OsString], args: &[OsString]) -> Option<&'static str> {
+    let first = words.first()?;
     // Everything after the first word is taken as it is, so the words are the tail of `args`
     // and what stands before them is the last thing that was read as a flag.
     let before = args.len() - words.len();
     let after_dashes = before > 1 && args[before - 1] == "--";
-    match RESERVED.iter().find(|word| first == **word) {
-        Some(word) if !after_dashes => Err(usage(format!(
-            "`{word}` is reserved for srt itself and this version has no such command"
-        ))
-        .with_hint(format!("to run a program of that name: srt -- {word} …"))),
-        _ => Ok(CommandLine::Argv(words)),
-    }
+    let word = RESERVED.into_iter().find(|word| first == *word)?;
+    (!after_dashes).then_some(word)
 }
 
 fn print_or_usage(error: &clap::Error) -> Result<Invocation> {
@@ -167,7 +192,8 @@ fn usage(goal: impl Into<String>) -> Error {
     disable_help_flag = true,
     disable_version_flag = true,
     help_template = "{about}\n\nusage: srt [flags] [--] command [argument…]\n       \
-                     srt [flags] -c string [name [argument…]]\n\nflags:\n{options}{after-help}",
+                     srt [flags] -c string [name [argument…]]\n       \
+                     srt ctl word …\n\nflags:\n{options}{after-help}",
     after_help = AFTER_HELP
 )]
 struct Flags {
@@ -175,11 +201,26 @@ struct Flags {
     #[arg(short = 'c', value_name = "string", allow_hyphen_values = true)]
     string: Option<OsString>,
 
-    /// settings file to use instead of ~/.srt-settings.json
-    #[arg(short, long, value_name = "file")]
-    settings: Option<PathBuf>,
+    #[command(flatten)]
+    layers: LayerFlags,
 
-    /// say on standard error what is decided
+    /// directory to run in; relative rules start there too
+    #[arg(long, value_name = "dir")]
+    cwd: Option<PathBuf>,
+
+    /// print what the kernel would be asked; run nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// say nothing on standard error but errors
+    #[arg(short, long, conflicts_with_all = ["verbose", "debug"])]
+    quiet: bool,
+
+    /// say also what is not in force or left out
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// say also what is decided
     #[arg(short, long)]
     debug: bool,
 
@@ -187,7 +228,7 @@ struct Flags {
     #[arg(long, value_name = "file")]
     events: Option<PathBuf>,
 
-    /// let the command inherit descriptor n ≥ 3; repeatable
+    /// let the command inherit descriptor n ≥ 3
     #[arg(long = "pass-fd", value_name = "n", value_parser = value_parser!(i32).range(3..))]
     pass_fds: Vec<i32>,
 
@@ -205,8 +246,20 @@ struct Flags {
     words: Vec<OsString>,
 }
 
+impl Flags {
+    fn verbosity(&self) -> Verbosity {
+        match self {
+            Self { debug: true, .. } => Verbosity::Debug,
+            Self { verbose: true, .. } => Verbosity::Verbose,
+            Self { quiet: true, .. } => Verbosity::Quiet,
+            _ => Verbosity::Warnings,
+        }
+    }
+}
+
 const AFTER_HELP: &str = "\
-flags end at the command word: what follows belongs to the command
+flags end at the command word: what follows belongs to the command;
+those that take a value, but for -c, -s, --cwd and --events, may be repeated
 
 exit status: that of the command; 128+n if signal n ended it
   125  srt could not start the command (usage, settings, system)
@@ -216,6 +269,9 @@ exit status: that of the command; 128+n if signal n ended it
 examples:
   srt npm test
   srt -s ci.json -c 'make && make check'
+  srt --allow-write . --allow-domain example.org make
+
+srt ctl --help lists what else srt does: explain, config, schema, profile, ...
 ";
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ struct Inner {
     call: Option<String>,
     source: Option<io::Error>,
     hint: Option<String>,
+    exit_code: Option<u8>,
 }
 
 /// What sort of failure it is; decides the exit status.
@@ -50,6 +51,7 @@ impl Error {
             call: None,
             source: None,
             hint: None,
+            exit_code: None,
         }))
     }
 
@@ -75,6 +77,13 @@ impl Error {
         self
     }
 
+    /// Gives `srt` another exit status than its kind does.
+    #[must_use]
+    pub fn with_exit_code(mut self, code: u8) -> Self {
+        self.0.exit_code = Some(code);
+        self
+    }
+
     /// Returns what sort of failure this is.
     pub fn kind(&self) -> Kind {
         self.0.kind
@@ -95,12 +104,13 @@ impl Error {
 
     /// Returns the exit status of `srt`: 127 and 126 as a shell gives them, else 125.
     pub fn exit_code(&self) -> u8 {
-        match self.0.kind {
+        let by_kind = match self.0.kind {
             Kind::NotFound => 127,
             Kind::NotExecutable => 126,
             Kind::Interrupted(signal) => 128 | signal,
             Kind::Usage | Kind::Settings | Kind::Unsupported | Kind::Launch => 125,
-        }
+        };
+        self.0.exit_code.unwrap_or(by_kind)
     }
 }
 

@@ -9,8 +9,12 @@ use sandbox_runtime::error::Error;
 fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
         Ok(Invocation::Print(text)) => print(&text),
-        Ok(Invocation::Run(options)) => match cli::run::run(options) {
+        Ok(Invocation::Run(options)) => match cli::run::run(*options) {
             Ok(outcome) => outcome.exit_code().into(),
+            Err(error) => report(&error),
+        },
+        Ok(Invocation::Ctl(options)) => match cli::ctl::run(&options) {
+            Ok(answer) => answer.exit_code().into(),
             Err(error) => report(&error),
         },
         Ok(_) => ExitCode::FAILURE,

@@ -4,6 +4,8 @@
 mod events;
 mod proxies;
 
+use std::io::Write;
+
 use crate::audit::Audit;
 use crate::backend::{Backend, Command, Held, Outcome};
 use crate::error::Result;
@@ -31,10 +33,26 @@ pub fn run(
     result
 }
 
-fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
+/// Prints what the kernel would be asked for `command`, and runs nothing.
+///
+/// # Errors
+/// As for [`run`], as far as it depends on the settings.
+pub fn dry_run(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<()> {
+    settings.refuse_unbuilt()?;
     let backend = Linux::new(command)?;
     let mut policy = Policy::from_settings(settings, host)?;
-    events::warn(&policy, audit);
+    events::warn(settings, &policy, audit);
+    let plan = backend.plan(&mut policy, host, command)?;
+    // A reader that leaves early is no failure.
+    drop(writeln!(std::io::stdout(), "{plan}"));
+    Ok(())
+}
+
+fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
+    settings.refuse_unbuilt()?;
+    let backend = Linux::new(command)?;
+    let mut policy = Policy::from_settings(settings, host)?;
+    events::warn(settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
     // Both forks come before any thread: the child of a threaded process may only make

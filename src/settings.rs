@@ -1,22 +1,35 @@
-//! The settings file as written: every key, with the place it stands at.
+//! Settings as written, layer over layer: every value, with the place it stands at.
 //!
 //! No defaults of an operating system live here; [`crate::policy`] turns settings into rules.
 
+mod checks;
 mod fields;
+mod flags;
+mod form;
 mod json;
-mod schema;
+mod keys;
+mod layers;
+mod origin;
+pub mod profile;
+pub mod schema;
 mod source;
+mod support;
+pub mod trust;
+pub mod values;
 
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
 
-use source::Source;
-pub(crate) use source::quoted;
+pub use flags::Flags;
+pub use layers::{InForce, Search};
+pub use origin::{Entry, Layer, Origin};
+pub(crate) use schema::nearest_word;
+pub(crate) use source::{quoted, shown};
+use values::{Data, Values};
 
-/// What one settings file says. `Settings::default()` is what holds without a file.
+/// What all settings together say. `Settings::default()` is what holds without any.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Settings {
@@ -24,58 +37,58 @@ pub struct Settings {
     pub network: Network,
     /// `filesystem`: which paths may be read and written.
     pub filesystem: Filesystem,
-    /// The file this was read from, as it was named; `None` without one.
-    pub file: Option<Arc<Path>>,
-}
-
-/// The name of the settings file in the home directory.
-const FILE_NAME: &str = ".srt-settings.json";
-
-impl Settings {
-    /// Reads one settings file, which has to be there.
-    ///
-    /// # Errors
-    /// It cannot be read, is not strict JSON, or holds anything this version does not act on.
-    /// All problems of its keys are reported together, one a line.
-    pub fn read(path: &Path) -> Result<Self> {
-        fields::read(&Source::read(path)?)
-    }
-
-    /// Reads `explicit`, else the file in the home directory, else takes the defaults.
-    ///
-    /// # Errors
-    /// As for [`Settings::read`]. Only a home file that does not exist means "no settings".
-    pub fn find(home: Option<&Path>, explicit: Option<&Path>) -> Result<Self> {
-        if let Some(file) = explicit {
-            return Self::read(file);
-        }
-        let Some(home) = home.filter(|home| home.is_absolute()) else {
-            return Ok(Self::default());
-        };
-        let file = home.join(FILE_NAME);
-        match file.symlink_metadata() {
-            // Not following links: one that dangles was meant to lead to rules, and running
-            // without them would be weaker than what its owner wrote.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            _ => Self::read(&file),
-        }
-    }
+    /// `env`: which variables the command gets.
+    pub env: Env,
+    /// `git`: how git is set up inside.
+    pub git: Git,
+    /// `credentials`: files and variables that hold secrets.
+    pub credentials: Credentials,
+    /// Every value of every layer, by key; what the fields above are made of.
+    pub values: Values,
+    /// Granting lists of the system's file, which bound those of all layers above it.
+    pub ceiling: Values,
+    /// Granting lists of a project file that is not trusted, which narrow those below it.
+    pub narrowing: Values,
+    /// The files this was read from, lowest layer first.
+    pub files: Vec<InForce>,
+    /// What the caller should read before the command runs.
+    pub warnings: Vec<String>,
 }
 
 /// `network`, as written.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Network {
+    /// Whether there are proxies at all.
+    pub mode: NetworkMode,
     /// Hosts that may be reached; an empty list is none.
     pub allowed_domains: Vec<Entry>,
     /// Hosts that may not, whatever else says so.
     pub denied_domains: Vec<Entry>,
+    /// Unix sockets of the host that may be reached, or directories of such.
+    pub allow_unix_sockets: Vec<Entry>,
+    /// Every Unix socket of the host may be reached.
+    pub allow_all_unix_sockets: bool,
+    /// The proxy variables are left out.
+    pub no_proxy_env: bool,
+}
+
+/// How the command reaches the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NetworkMode {
+    /// Through filtering proxies alone.
+    #[default]
+    Filtered,
+    /// As any program of the host.
+    Open,
 }
 
 /// `filesystem`, as written.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Filesystem {
+    /// There are no rules for files.
+    pub disabled: bool,
     /// Paths to hide.
     pub deny_read: Vec<Entry>,
     /// Paths to show again inside a hidden one.
@@ -86,26 +99,135 @@ pub struct Filesystem {
     pub deny_write: Vec<Entry>,
 }
 
-/// One string of one list, and where it was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// The string itself.
-    pub text: String,
-    /// Written as `{ "path": …, "literal": true }`: pattern characters mean themselves.
-    pub literal: bool,
-    /// Where it stands.
-    pub origin: Origin,
+/// `env`, as written.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Env {
+    /// The caller's variables are passed on unless a rule drops them.
+    pub inherit: bool,
+    /// Names and patterns of variables to pass on.
+    pub allow: Vec<Entry>,
+    /// Names and patterns of variables to drop, or `@secrets`.
+    pub deny: Vec<Entry>,
+    /// Variables to set, each with its value.
+    pub set: Vec<(Entry, Entry)>,
 }
 
-/// The place a rule comes from, for messages and events.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Origin {
-    /// Full key: `network.allowedDomains`.
-    pub key: &'static str,
-    /// The file, or `None` for a built-in default.
-    pub file: Option<Arc<Path>>,
-    /// Line, counted from 1; 0 for a built-in default.
-    pub line: u32,
-    /// Column in characters, counted from 1; 0 for a built-in default.
-    pub column: u32,
+impl Default for Env {
+    fn default() -> Self {
+        Self {
+            inherit: true,
+            allow: Vec::new(),
+            deny: Vec::new(),
+            set: Vec::new(),
+        }
+    }
 }
+
+/// `git`, as written.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Git {
+    /// Repositories of other users that git may work in.
+    pub safe_directories: Vec<Entry>,
+}
+
+/// `credentials`, as written: the entries of mode `deny`.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Credentials {
+    /// Files and directories to hide, whatever shows them again.
+    pub files: Vec<Entry>,
+    /// Variables to unset.
+    pub variables: Vec<Entry>,
+}
+
+impl Settings {
+    /// Reads one file, which has to be there, as `--settings` names it, and nothing else.
+    ///
+    /// # Errors
+    /// It cannot be read, is not JSON, or holds what no settings file may. All problems of its
+    /// keys are reported together, each with an excerpt.
+    pub fn read(path: &Path) -> Result<Self> {
+        Self::read_with_text(path).map(|(settings, _)| settings)
+    }
+
+    /// Reads one file as [`Settings::read`] does, and returns its text too.
+    ///
+    /// # Errors
+    /// As for [`Settings::read`].
+    pub fn read_with_text(path: &Path) -> Result<(Self, String)> {
+        layers::single(path)
+    }
+
+    /// Reads every layer: `explicit` or the files that are found, and `flags` over all.
+    ///
+    /// # Errors
+    /// As for [`Settings::read`], for every file; a file that was found is not the caller's to
+    /// trust; a layer goes beyond what one below it allows.
+    pub fn load(search: &Search<'_>, explicit: Option<&Path>, flags: Values) -> Result<Self> {
+        layers::load(search, explicit, flags)
+    }
+
+    /// Makes the typed fields of merged values.
+    fn from_values(values: Values) -> Self {
+        let list = |key| values.list(key).to_vec();
+        let mode = match values.text("network.mode") {
+            Some("open") => NetworkMode::Open,
+            _ => NetworkMode::Filtered,
+        };
+        Self {
+            network: Network {
+                mode,
+                allowed_domains: list("network.allowedDomains"),
+                denied_domains: list("network.deniedDomains"),
+                allow_unix_sockets: list("network.allowUnixSockets"),
+                allow_all_unix_sockets: values.bool_or("network.allowAllUnixSockets", false),
+                no_proxy_env: !values.bool_or("network.proxyEnv", true),
+            },
+            filesystem: Filesystem {
+                disabled: values.bool_or("filesystem.disabled", false),
+                deny_read: list("filesystem.denyRead"),
+                allow_read: list("filesystem.allowRead"),
+                allow_write: list("filesystem.allowWrite"),
+                deny_write: list("filesystem.denyWrite"),
+            },
+            env: Env {
+                inherit: values.bool_or("env.inherit", true),
+                allow: list("env.allow"),
+                deny: list("env.deny"),
+                set: values.map("env.set").to_vec(),
+            },
+            git: Git {
+                safe_directories: list("git.safeDirectories"),
+            },
+            credentials: Credentials {
+                files: denied(&values, "credentials.files", "path"),
+                variables: denied(&values, "credentials.envVars", "name"),
+            },
+            values,
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns what the records of mode `deny` are about.
+fn denied(values: &Values, key: &str, name: &str) -> Vec<Entry> {
+    let records = values.records(key).iter();
+    let denied = records.filter(|record| record.text("mode") == Some("deny"));
+    let entries = denied.filter_map(|record| {
+        let value = record.fields.get(name)?;
+        match &value.data {
+            Data::Text(text) => Some(Entry {
+                text: text.clone(),
+                literal: false,
+                origin: value.origin.clone(),
+            }),
+            _ => None,
+        }
+    });
+    entries.collect()
+}
+
+/// The path of a file, shared by everything that was read from it.
+pub(crate) type FilePath = Arc<Path>;

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use nix::sys::stat::Mode;
-use sandbox_runtime::error::Kind;
-use sandbox_runtime::settings::{Entry, Settings};
+use sandbox_runtime::error::{Kind, Result};
+use sandbox_runtime::settings::values::Values;
+use sandbox_runtime::settings::{Entry, Search, Settings};
 
 /// A new directory for one test.
 fn directory(name: &str) -> PathBuf {
@@ -34,9 +35,28 @@ fn refusal(directory: &Path, content: impl AsRef<[u8]>) -> String {
 fn refusal_of(directory: &Path, file: &Path) -> String {
     let error = Settings::read(file).expect_err("must be refused");
     assert_eq!((error.kind(), error.exit_code()), (Kind::Settings, 125));
-    error
+    let message = error
         .to_string()
-        .replace(&format!("{}/", directory.display()), "")
+        .replace(&format!("{}/", directory.display()), "");
+    let is_excerpt = |line: &&str| {
+        let line = line.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ');
+        line.starts_with('|')
+    };
+    let lines = message.lines().filter(|line| !is_excerpt(line));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Reads what is found from this home alone.
+fn found_from(home: Option<&Path>, explicit: Option<&Path>) -> Result<Settings> {
+    let search = Search {
+        cwd: Path::new("/"),
+        home: home.filter(|home| home.is_absolute()),
+        config_home: None,
+        state_home: None,
+        uid: nix::unistd::geteuid().as_raw(),
+        system: Path::new("/none/settings.json"),
+    };
+    Settings::load(&search, explicit, Values::default())
 }
 
 fn texts(entries: &[Entry]) -> Vec<&str> {
@@ -74,7 +94,7 @@ fn every_built_key_is_read_with_its_place() {
     );
     assert_eq!(texts(&settings.filesystem.allow_write), ["."]);
     assert_eq!(texts(&settings.filesystem.deny_write), [".env"]);
-    assert_eq!(settings.file.as_deref(), Some(file.as_path()));
+    assert_eq!(&*settings.files[0].path, file.as_path());
 
     let origin = &settings.network.allowed_domains[1].origin;
     assert_eq!(origin.key, "network.allowedDomains");
@@ -148,7 +168,7 @@ const BAD: [(&str, &str); 26] = [
     ),
     (
         "{\"filesystem\": {\"denyRead\": [\"a\\u0000b\"]}}",
-        "s.json:1:30: an entry of `filesystem.denyRead` holds a NUL character, which no name can",
+        "s.json:1:30: an entry of `filesystem.denyRead` holds a NUL character, which nothing here can",
     ),
     (
         "{\"filesystem\": {\"denyRead\": [{\"path\": \"\", \"literal\": true}]}}",
@@ -209,15 +229,14 @@ fn a_bad_file_is_refused_with_the_place_and_the_reason() {
 fn all_problems_of_a_file_are_told_at_once_in_its_order() {
     let text = r#"{
   "networks": {},
-  "network": { "allowedDomains": ["a.example", ""], "strictAllowlist": true },
+  "network": { "allowedDomains": ["a.example", ""], "strictAllowlist": 1 },
   "filesystem": { "allowRead": 1 }
 }"#;
     assert_eq!(
         refusal(&directory("several"), text),
         "s.json:2:3: unknown key `networks`; did you mean `network`?\n\
          s.json:3:48: an entry of `network.allowedDomains` must not be empty\n\
-         s.json:3:72: `network.strictAllowlist` is not supported by this version yet; \
-         remove it or set it to its default (false)\n\
+         s.json:3:72: `network.strictAllowlist` must be true or false, found a number\n\
          s.json:4:32: `filesystem.allowRead` must be an array of strings, found a number"
     );
 }
@@ -386,7 +405,7 @@ fn the_home_file_is_read_only_where_home_is_absolute() {
         r#"{"filesystem":{"denyRead":["x"]}}"#,
     )
     .expect("the directory is writable");
-    let found = Settings::find(Some(&home), None).expect("the file is good");
+    let found = found_from(Some(&home), None).expect("the file is good");
     assert_eq!(texts(&found.filesystem.deny_read), ["x"]);
     for home in [
         None,
@@ -394,9 +413,9 @@ fn the_home_file_is_read_only_where_home_is_absolute() {
         Some(Path::new("relative")),
         Some(Path::new("/none")),
     ] {
-        let found = Settings::find(home, None).expect("no file is looked up, or none is there");
+        let found = found_from(home, None).expect("no file is looked up, or none is there");
         assert!(
-            found.file.is_none() && found.filesystem.deny_read.is_empty(),
+            found.files.is_empty() && found.filesystem.deny_read.is_empty(),
             "{home:?}"
         );
     }
@@ -407,21 +426,17 @@ fn an_explicit_file_goes_before_the_home_file_and_must_exist() {
     let home = directory("explicit");
     fs::write(home.join(".srt-settings.json"), "broken").expect("the directory is writable");
     let file = write(&home, r#"{"filesystem":{"denyRead":["y"]}}"#);
-    let found = Settings::find(Some(&home), Some(&file)).expect("the file is good");
+    let found = found_from(Some(&home), Some(&file)).expect("the file is good");
     assert_eq!(texts(&found.filesystem.deny_read), ["y"]);
-    assert!(Settings::find(Some(&home), Some(&home.join("none"))).is_err());
-    assert!(Settings::find(None, Some(Path::new(""))).is_err());
+    assert!(found_from(Some(&home), Some(&home.join("none"))).is_err());
+    assert!(found_from(None, Some(Path::new(""))).is_err());
 }
 
 #[test]
 fn a_home_file_that_is_there_but_odd_is_an_error() {
     let home = directory("odd");
     let file = home.join(".srt-settings.json");
-    let message = |home: &Path| {
-        Settings::find(Some(home), None)
-            .expect_err("odd")
-            .to_string()
-    };
+    let message = |home: &Path| found_from(Some(home), None).expect_err("odd").to_string();
 
     symlink("none", &file).expect("a link is made");
     assert!(message(&home).ends_with("open: ENOENT (No such file or directory)"));

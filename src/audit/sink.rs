@@ -1,5 +1,6 @@
 //! Where events go: a file the launcher writes, or a socket to the launcher that writes it.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -25,7 +26,7 @@ const MAX_RECORD: usize = 32 * 1024;
 #[derive(Debug)]
 pub struct Audit {
     target: Target,
-    debug: bool,
+    verbosity: Verbosity,
 }
 
 #[derive(Debug)]
@@ -60,10 +61,10 @@ struct Record {
 
 impl Audit {
     /// Records nothing.
-    pub fn none(debug: Debug) -> Self {
+    pub fn none(verbosity: Verbosity) -> Self {
         Self {
             target: Target::None,
-            debug: debug == Debug::On,
+            verbosity,
         }
     }
 
@@ -71,7 +72,7 @@ impl Audit {
     ///
     /// # Errors
     /// The file cannot be opened for appending.
-    pub fn to_file(path: &Path, run: &str, debug: Debug) -> Result<Self> {
+    pub fn to_file(path: &Path, run: &str, verbosity: Verbosity) -> Result<Self> {
         use std::os::unix::fs::OpenOptionsExt;
         // O_NOFOLLOW: a link planted in the place of the log would send our
         // writes to a file the command cannot reach itself. O_NONBLOCK: a FIFO
@@ -97,15 +98,15 @@ impl Audit {
         };
         Ok(Self {
             target: Target::File(Mutex::new(writer)),
-            debug: debug == Debug::On,
+            verbosity,
         })
     }
 
     /// Sends events to the launcher over `socket`, a non-blocking SOCK_SEQPACKET.
-    pub fn to_launcher(socket: OwnedFd, debug: Debug) -> Self {
+    pub fn to_launcher(socket: OwnedFd, verbosity: Verbosity) -> Self {
         Self {
             target: Target::Launcher(socket, AtomicU64::new(0)),
-            debug: debug == Debug::On,
+            verbosity,
         }
     }
 
@@ -114,9 +115,9 @@ impl Audit {
         !matches!(self.target, Target::None)
     }
 
-    /// Tells whether `--debug` is on.
-    pub fn debug_mode(&self) -> Debug {
-        if self.debug { Debug::On } else { Debug::Off }
+    /// Returns how much is said on stderr.
+    pub fn verbosity(&self) -> Verbosity {
+        self.verbosity
     }
 
     /// Records one event. A sink that fails is said once on stderr by the launcher, and the
@@ -144,21 +145,39 @@ impl Audit {
     }
 
     /// Prints one line to stderr under `--debug`: `srt: debug: …`.
-    pub fn debug(&self, line: std::fmt::Arguments<'_>) {
-        if self.debug {
+    pub fn debug(&self, line: fmt::Arguments<'_>) {
+        self.say(Verbosity::Debug, format_args!("debug: {line}"));
+    }
+
+    /// Prints one line to stderr under `--verbose`.
+    pub fn verbose(&self, line: fmt::Arguments<'_>) {
+        self.say(Verbosity::Verbose, line);
+    }
+
+    /// Prints one line to stderr unless it is to be quiet: `srt: warning: …`.
+    pub fn warn(&self, line: fmt::Arguments<'_>) {
+        self.say(Verbosity::Warnings, format_args!("warning: {line}"));
+    }
+
+    fn say(&self, from: Verbosity, line: fmt::Arguments<'_>) {
+        if self.verbosity >= from {
             // A closed stderr must not end the run.
-            drop(writeln!(io::stderr(), "srt: debug: {line}"));
+            drop(writeln!(io::stderr(), "srt: {line}"));
         }
     }
 }
 
-/// Whether `--debug` is on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Debug {
-    /// Say what happens on stderr.
-    On,
-    /// Stay silent.
-    Off,
+/// How much is said on stderr beside errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verbosity {
+    /// Nothing.
+    Quiet,
+    /// What the caller should know before the command runs.
+    Warnings,
+    /// Also what is not in force and what was left out.
+    Verbose,
+    /// Also what is decided.
+    Debug,
 }
 
 fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue) {

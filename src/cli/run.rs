@@ -6,12 +6,11 @@ use std::path::PathBuf;
 
 use super::{CommandLine, RunOptions};
 use crate::audit::Audit;
-use crate::audit::sink::Debug;
+use crate::audit::sink::Verbosity;
 use crate::backend::{Command, Outcome};
 use crate::error::{Error, Kind, Result};
 use crate::policy::Host;
 use crate::sandbox;
-use crate::settings::Settings;
 
 /// Runs the command that `options` ask for and returns how it ended.
 ///
@@ -21,22 +20,27 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
     // Before anything is opened: a number that is free now would be taken by a file of ours,
     // and that one passed.
     sandbox::check_kept(&options.pass_fds)?;
-    let host = Host::read()?;
-    let debug = debug(&options, &host);
+    let mut host = Host::read()?;
+    let caller_cwd = host.cwd.clone();
+    let verbosity = verbosity(&options, &host);
     let audit = match &options.events {
-        Some(path) => Audit::to_file(path, &run_id()?, debug)?,
-        None => Audit::none(debug),
+        Some(path) => Audit::to_file(path, &run_id()?, verbosity)?,
+        None => Audit::none(verbosity),
     };
+    let entered = options.cwd.as_deref().map_or(Ok(()), |cwd| host.enter(cwd));
+    let settings = entered.and_then(|()| options.layers.load(&host, &caller_cwd));
     let command = command(options.command, options.pass_fds, &host);
-    let settings = Settings::find(host.home.as_deref(), options.settings.as_deref());
+    if options.dry_run {
+        sandbox::dry_run(&settings?, &host, &command, &audit)?;
+        return Ok(Outcome::Exited(0));
+    }
     sandbox::run(settings, &host, &command, &audit)
 }
 
-fn debug(options: &RunOptions, host: &Host) -> Debug {
-    if options.debug || host.var("SRT_DEBUG").is_some() {
-        Debug::On
-    } else {
-        Debug::Off
+fn verbosity(options: &RunOptions, host: &Host) -> Verbosity {
+    match host.var("SRT_DEBUG") {
+        Some(_) if options.verbosity != Verbosity::Quiet => Verbosity::Debug,
+        _ => options.verbosity,
     }
 }
 

@@ -113,7 +113,7 @@ impl Filesystem {
         self.allow_write.push(Rule {
             entry: path.to_string(),
             path,
-            origin: built_in("filesystem.allowWrite"),
+            origin: Origin::built_in("filesystem.allowWrite"),
         });
         self.pin_ancestors();
     }
@@ -250,7 +250,7 @@ impl Filesystem {
             if text.starts_with('~') && host.home.is_none() {
                 continue;
             }
-            let origin = built_in("filesystem.allowWrite");
+            let origin = Origin::built_in("filesystem.allowWrite");
             let entry = Entry {
                 text: text.to_owned(),
                 literal: true,
@@ -354,7 +354,7 @@ impl Filesystem {
                 self.deny_write.push(Rule {
                     path,
                     entry: tree.to_owned(),
-                    origin: built_in("filesystem.denyWrite"),
+                    origin: Origin::built_in("filesystem.denyWrite"),
                 });
             }
         }
@@ -404,15 +404,6 @@ fn rule(entry: &Entry, path: RealPath) -> Rule {
         path,
         entry: entry.text.clone(),
         origin: entry.origin.clone(),
-    }
-}
-
-fn built_in(key: &'static str) -> Origin {
-    Origin {
-        key,
-        file: None,
-        line: 0,
-        column: 0,
     }
 }
 

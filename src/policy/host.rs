@@ -62,6 +62,25 @@ impl Host {
         })
     }
 
+    /// Takes another working directory.
+    ///
+    /// # Errors
+    /// It cannot be entered.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "this too is about the surroundings"
+    )]
+    pub fn enter(&mut self, dir: &Path) -> Result<()> {
+        let error = |call: &str, source| {
+            Error::new(Kind::Usage, format!("cannot work in {}", dir.display()))
+                .call(call, source)
+                .with_hint("name a directory you can enter")
+        };
+        std::env::set_current_dir(dir).map_err(|source| error("chdir", source))?;
+        self.cwd = std::env::current_dir().map_err(|source| error("getcwd", source))?;
+        Ok(())
+    }
+
     /// Returns a variable of the environment, unless it is empty.
     pub fn var(&self, name: &str) -> Option<&OsStr> {
         lookup(&self.env, name)

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::host::Host;
 use crate::error::{Error, Kind, Result};
-use crate::settings::Entry;
+use crate::settings::{Entry, Layer};
 
 /// A path that exists: absolute, free of links, `.` and `..`, with the identity of what it
 /// named when it was resolved. A launch that finds something else there ends.
@@ -171,7 +171,10 @@ pub fn absolute(entry: &Entry, host: &Host) -> Result<PathBuf> {
         ));
     }
     let rest = match text.strip_prefix('~') {
-        None => return Ok(plain(&host.cwd.join(text))),
+        None => {
+            let base = entry.origin.base().unwrap_or(&host.cwd);
+            return Ok(plain(&base.join(text)));
+        }
         Some(rest) if rest.is_empty() || rest.starts_with('/') => rest.trim_start_matches('/'),
         Some(_) => {
             return Err(entry_error(entry, "`~name` is not supported")
@@ -197,13 +200,14 @@ fn plain(path: &Path) -> PathBuf {
 /// Starts an error about one entry, with the place it stands at.
 pub fn entry_error(entry: &Entry, what: &str) -> Error {
     let origin = &entry.origin;
-    let place = match &origin.file {
-        Some(file) => format!("{}:{}:{}: ", file.display(), origin.line, origin.column),
-        None => String::new(),
+    let place = match origin.layer {
+        Layer::Flags | Layer::BuiltIn => String::new(),
+        _ => format!("{origin}: "),
     };
+    let name = origin.name();
     Error::new(
         Kind::Settings,
-        format!("{place}{} `{}`: {what}", origin.key, entry.text),
+        format!("{place}{name} `{}`: {what}", entry.text),
     )
 }
 

@@ -1,7 +1,5 @@
 //! The lifecycle events of a run, and what is said on stderr before it.
 
-use std::io::Write;
-
 use serde_json::{Map, Value, json};
 
 use crate::audit::Audit;
@@ -9,15 +7,18 @@ use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
 use crate::policy::Policy;
+use crate::settings::Settings;
 
 /// Says what the caller should know before the command runs.
-pub(super) fn warn(policy: &Policy, audit: &Audit) {
-    for warning in policy.filesystem.warnings() {
-        // A closed stderr must not keep the command from running.
-        drop(writeln!(std::io::stderr(), "srt: warning: {warning}"));
+pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
+    for warning in settings.warnings.iter().chain(policy.filesystem.warnings()) {
+        audit.warn(format_args!("{warning}"));
+    }
+    for (key, note) in settings.notes() {
+        audit.verbose(format_args!("`{key}` {note}"));
     }
     for note in policy.filesystem.notes() {
-        audit.debug(format_args!("{note}"));
+        audit.verbose(format_args!("{note}"));
     }
 }
 

@@ -130,9 +130,9 @@ fn serve(
         }
     }
     let audit = if audit.is_recording() {
-        Audit::to_launcher(line.try_clone()?, audit.debug_mode())
+        Audit::to_launcher(line.try_clone()?, audit.verbosity())
     } else {
-        Audit::none(audit.debug_mode())
+        Audit::none(audit.verbosity())
     };
     let ready = || tell(line, &[READY]);
     egress::serve(listeners, policy, audit, handed_over.sandbox, ready)

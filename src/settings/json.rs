@@ -1,4 +1,5 @@
-//! Strict JSON with the range of every key and value. Knows nothing of settings keys.
+//! JSON with comments and trailing commas, and the range of every key and value. Knows nothing
+//! of settings keys.
 
 use jsonc_parser::ast::{StringLit, Value};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
@@ -12,9 +13,10 @@ const DEPTH_LIMIT: usize = 64;
 
 /// Checks the grammar and returns the text to hand to [`parse`], ranges unchanged.
 pub(super) fn check(source: &Source) -> Result<String> {
-    check_depth(source)?;
-    check_grammar(source)?;
-    without_surrogates(source)
+    let plain = without_comments(source)?;
+    check_depth(source, &plain)?;
+    check_grammar(source, &plain)?;
+    without_surrogates(source, plain)
 }
 
 /// Parses checked text. Strings are to be taken by [`decode`], not from the tree.
@@ -38,39 +40,95 @@ pub(super) fn decode(source: &Source, lit: &StringLit<'_>) -> String {
     serde_json::from_str(raw).expect("the grammar and every escape of the text were checked")
 }
 
-fn check_depth(source: &Source) -> Result<()> {
-    let mut depth = 0_usize;
-    let mut in_string = false;
-    let mut bytes = source.text.bytes().enumerate();
-    while let Some((offset, byte)) = bytes.next() {
-        match byte {
-            b'\\' if in_string => {
-                bytes.next();
+/// Replaces comments, and commas before a closing bracket, by blanks: what is left is plain
+/// JSON with every byte at its place.
+fn without_comments(source: &Source) -> Result<String> {
+    let bytes = source.text.as_bytes();
+    let mut plain = bytes.to_vec();
+    let mut blank = |from: usize, to: usize| {
+        let gone = plain[from..to].iter_mut().filter(|byte| **byte != b'\n');
+        gone.for_each(|byte| *byte = b' ');
+    };
+    // The last byte that is neither blank nor comment, and where a comma was it.
+    let mut last = (b' ', 0);
+    let mut before_comma = b' ';
+    let mut at = 0;
+    while at < bytes.len() {
+        let end = match bytes[at] {
+            b'"' => at + string_length(&bytes[at..]),
+            b'/' => match comment_length(&source.text[at..]) {
+                Some(length) => at + length,
+                None => return Err(source.error_at(at, "this comment is not closed")),
+            },
+            _ => at + 1,
+        };
+        match bytes[at] {
+            b'/' if end > at + 1 => blank(at, end),
+            byte if byte.is_ascii_whitespace() => {}
+            byte => {
+                let after_value = !matches!(before_comma, b'[' | b'{' | b',' | b':' | b' ');
+                if matches!(byte, b']' | b'}') && last.0 == b',' && after_value {
+                    blank(last.1, last.1 + 1);
+                }
+                before_comma = last.0;
+                last = (byte, at);
             }
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => depth += 1,
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+        }
+        at = end;
+    }
+    Ok(String::from_utf8(plain).expect("whole characters became blanks"))
+}
+
+/// Returns the length of the comment that `text` starts with, or 1 if its slash starts none;
+/// `None` if it has no end.
+fn comment_length(text: &str) -> Option<usize> {
+    match text.as_bytes() {
+        [b'/', b'/', ..] => Some(text.find('\n').unwrap_or(text.len())),
+        [b'/', b'*', ..] => Some(text[2..].find("*/")? + 4),
+        _ => Some(1),
+    }
+}
+
+/// Returns the length of the string that `text` starts with, to its end if it is not closed.
+fn string_length(text: &[u8]) -> usize {
+    let mut escaped = false;
+    let closing = text.iter().skip(1).position(|byte| {
+        let closes = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        closes
+    });
+    closing.map_or(text.len(), |at| at + 2)
+}
+
+fn check_depth(source: &Source, plain: &str) -> Result<()> {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while let Some(byte) = plain.as_bytes().get(at) {
+        match byte {
+            b'"' => at += string_length(&plain.as_bytes()[at..]) - 1,
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
         if depth > DEPTH_LIMIT {
             let what = format!("nested deeper than {DEPTH_LIMIT} levels");
-            return Err(source.error_at(offset, &what));
+            return Err(source.error_at(at, &what));
         }
+        at += 1;
     }
     Ok(())
 }
 
 /// The parser that knows ranges is lenient: it takes a missing comma, single quotes, line
 /// breaks inside strings and Unicode spaces. This check allows none of it and does not recurse.
-fn check_grammar(source: &Source) -> Result<()> {
-    match serde_json::from_str::<IgnoredAny>(&source.text) {
+fn check_grammar(source: &Source, plain: &str) -> Result<()> {
+    match serde_json::from_str::<IgnoredAny>(plain) {
         Ok(IgnoredAny) => Ok(()),
-        Err(error) => Err(grammar_error(source, &error)),
+        Err(error) => Err(grammar_error(source, plain, &error)),
     }
 }
 
-fn grammar_error(source: &Source, error: &serde_json::Error) -> Error {
-    let text = source.text.as_str();
+fn grammar_error(source: &Source, text: &str, error: &serde_json::Error) -> Error {
     if error.is_eof() {
         return source.error_at(text.trim_end().len(), "the file ends before its JSON does");
     }
@@ -81,11 +139,8 @@ fn grammar_error(source: &Source, error: &serde_json::Error) -> Error {
         .sum();
     let offset = text.floor_char_boundary((line_start + error.column()).saturating_sub(1));
     let known = match text[offset..].chars().next() {
-        Some('/' | '#') => Some("JSON has no comments"),
-        Some('\'') => Some("JSON strings stand in double quotes"),
-        Some(']' | '}') if text[..offset].trim_end().ends_with(',') => {
-            Some("JSON has no comma before a closing bracket")
-        }
+        Some('#') => Some("comments start with `//`"),
+        Some('\'') => Some("strings stand in double quotes"),
         _ => None,
     };
     if let Some(known) = known {
@@ -98,18 +153,15 @@ fn grammar_error(source: &Source, error: &serde_json::Error) -> Error {
 
 /// The parser that knows ranges refuses the escaped surrogate pairs that JSON writes characters
 /// beyond U+FFFF with; it is shown a replacement of the same length.
-fn without_surrogates(source: &Source) -> Result<String> {
-    let mut text = source.text.clone();
+fn without_surrogates(source: &Source, plain: String) -> Result<String> {
+    let mut text = plain.clone().into_bytes();
     let mut from = 0;
-    while let Some(found) = source.text[from..].find('\\') {
+    while let Some(found) = plain[from..].find('\\') {
         let at = from + found;
         from = at
-            + match (
-                escaped_unit(&source.text, at),
-                escaped_unit(&source.text, at + 6),
-            ) {
+            + match (escaped_unit(&plain, at), escaped_unit(&plain, at + 6)) {
                 (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => {
-                    text.replace_range(at..at + 12, "\\uFFFD\\uFFFD");
+                    text[at..at + 12].copy_from_slice(b"\\uFFFD\\uFFFD");
                     12
                 }
                 (Some(0xd800..=0xdfff), _) => {
@@ -119,7 +171,7 @@ fn without_surrogates(source: &Source) -> Result<String> {
                 _ => 2,
             };
     }
-    Ok(text)
+    Ok(String::from_utf8(text).expect("ASCII became ASCII"))
 }
 
 /// Returns the UTF-16 unit if a `\uXXXX` stands at `at`.
@@ -139,7 +191,27 @@ mod tests {
     }
 
     fn message(text: &str) -> String {
-        check_text(text).expect_err(text).to_string()
+        let message = check_text(text).expect_err(text).to_string();
+        message.lines().next().expect("it is not empty").to_owned()
+    }
+
+    #[test]
+    fn comments_and_trailing_commas_become_blanks_and_nothing_else_moves() {
+        let table = [
+            ("{\"a\": [1,],}", "{\"a\": [1 ] }"),
+            ("{\"a\": 1, // x\n}", "{\"a\": 1      \n}"),
+            ("/* ä\n*/{}", "     \n  {}"),
+            (
+                "[\"//\", \"/* */\", \"\\\"//\", \",]\"]",
+                "[\"//\", \"/* */\", \"\\\"//\", \",]\"]",
+            ),
+            ("[1, /* , */ ]", "[1          ]"),
+            ("[[], {},]", "[[], {} ]"),
+            ("[\"x\", // ]\n]", "[\"x\"      \n]"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(check_text(text).expect(text), expected, "{text}");
+        }
     }
 
     #[test]
@@ -147,20 +219,16 @@ mod tests {
         let table = [
             ("{\"a\": 1", "s:1:8: the file ends before its JSON does"),
             ("{\"a\": 1\n\n", "s:1:8: the file ends before its JSON does"),
-            (
-                "{\"a\": [1,]}",
-                "s:1:10: JSON has no comma before a closing bracket",
-            ),
-            (
-                "{\"a\": 1,\n}",
-                "s:2:1: JSON has no comma before a closing bracket",
-            ),
-            ("{\n  // no\n}", "s:2:3: JSON has no comments"),
-            ("{} /* no */", "s:1:4: JSON has no comments"),
-            ("# no\n{}", "s:1:1: JSON has no comments"),
-            ("{'a': 1}", "s:1:2: JSON strings stand in double quotes"),
+            ("{\"a\": [,]}", "s:1:8: expected value"),
+            ("{\"a\": [1,,]}", "s:1:10: expected value"),
+            ("{,}", "s:1:2: key must be a string"),
+            ("{\"a\":,}", "s:1:6: expected value"),
+            ("{} /* no", "s:1:4: this comment is not closed"),
+            ("{} /", "s:1:4: trailing characters"),
+            ("# no\n{}", "s:1:1: comments start with `//`"),
+            ("{'a': 1}", "s:1:2: strings stand in double quotes"),
             ("{a: 1}", "s:1:2: key must be a string"),
-            ("{\"a\": 'x'}", "s:1:7: JSON strings stand in double quotes"),
+            ("{\"a\": 'x'}", "s:1:7: strings stand in double quotes"),
             ("[\"a\" \"b\"]", "s:1:6: expected `,` or `]`"),
             ("{\"a\": 1 \"b\": 2}", "s:1:9: expected `,` or `}`"),
             ("[01]", "s:1:3: invalid number"),

@@ -1,17 +1,37 @@
 //! A settings file as text: opened safely, bounded in size, with line and column of every byte.
 
-use std::fs::{File, FileType, OpenOptions};
+use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::ops::Range;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use nix::fcntl::OFlag;
 
 use crate::error::{Error, Kind, Result};
 
 /// Larger files are refused unread.
 pub(super) const SIZE_LIMIT: u64 = 1024 * 1024;
+
+/// How a file came to be read; decides whose it may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Found {
+    /// The caller named it.
+    Named,
+    /// It was looked for, on behalf of this user.
+    By {
+        /// The caller.
+        uid: u32,
+    },
+}
+
+impl Found {
+    pub(super) fn by(uid: u32) -> Self {
+        Self::By { uid }
+    }
+}
 
 /// The text of one file and where its lines are.
 #[derive(Debug)]
@@ -22,9 +42,9 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Reads a regular file of UTF-8 text that is not blank.
-    pub(super) fn read(path: &Path) -> Result<Self> {
-        let bytes = read_bounded(path)?;
+    /// Reads a regular file of UTF-8 text that is not blank, and that nobody else could write.
+    pub(super) fn read(path: &Path, found: Found) -> Result<Self> {
+        let bytes = read_bounded(path, found)?;
         Self::from_bytes(path, bytes)
     }
 
@@ -60,15 +80,35 @@ impl Source {
         self.places.at(self.text.as_bytes(), offset)
     }
 
-    /// Makes one line of a message: `file:line:column: message`.
-    pub(super) fn line_at(&self, offset: usize, message: &str) -> String {
-        let (line, column) = self.place(offset);
-        format!("{}:{line}:{column}: {message}", shown(&self.file))
+    /// Makes a message of `file:line:column: message` and the line it is about.
+    pub(super) fn message_at(&self, range: Range<usize>, message: &str) -> String {
+        let (line, column) = self.place(range.start);
+        let excerpt = self.excerpt(range, line);
+        format!("{}:{line}:{column}: {message}{excerpt}", shown(&self.file))
     }
 
-    /// Makes an error of one such line.
+    /// Makes an error of one such message.
     pub(super) fn error_at(&self, offset: usize, message: &str) -> Error {
-        Error::new(Kind::Settings, self.line_at(offset, message))
+        let end = self
+            .text
+            .ceil_char_boundary((offset + 1).min(self.text.len()));
+        Error::new(Kind::Settings, self.message_at(offset..end, message))
+    }
+
+    /// Draws the line with a mark below; nothing where it could drive or flood a terminal.
+    fn excerpt(&self, range: Range<usize>, number: u32) -> String {
+        let start = self.text[..range.start].rfind('\n').map_or(0, |at| at + 1);
+        let rest = &self.text[start..];
+        let line = rest.lines().next().unwrap_or_default();
+        if line.len() > 1000 || line.chars().any(|c| c.is_control() && c != '\t') {
+            return String::new();
+        }
+        let mark = (range.start - start).min(line.len())..(range.end - start).min(line.len());
+        let snippet = Snippet::source(line)
+            .line_start(number.try_into().unwrap_or(usize::MAX))
+            .annotation(AnnotationKind::Primary.span(mark));
+        let group = Group::with_level(Level::ERROR).element(snippet);
+        format!("\n{}", Renderer::plain().render(&[group]))
     }
 }
 
@@ -79,7 +119,7 @@ fn error_at(path: &Path, (line, column): (u32, u32), message: &str) -> Error {
     )
 }
 
-fn read_bounded(path: &Path) -> Result<Vec<u8>> {
+fn read_bounded(path: &Path, found: Found) -> Result<Vec<u8>> {
     let goal = || {
         Error::new(
             Kind::Settings,
@@ -104,12 +144,50 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>> {
     if let Some(kind) = kind_unless_regular(metadata.file_type()) {
         return Err(not_regular(path, kind));
     }
+    refuse_foreign(path, &metadata, found)?;
     if metadata.len() > SIZE_LIMIT {
         return Err(too_large(path));
     }
     read_at_most(&file, SIZE_LIMIT)
         .map_err(|error| goal().call("read", error))?
         .ok_or_else(|| too_large(path))
+}
+
+/// Refuses a file whose text others than the caller and root can choose.
+fn refuse_foreign(path: &Path, metadata: &Metadata, found: Found) -> Result<()> {
+    let refused = |what: &str, hint: String| {
+        let what = format!("settings file {} {what}", shown(path));
+        Err(Error::new(Kind::Settings, what).with_hint(hint))
+    };
+    if metadata.mode() & 0o002 != 0 {
+        let hint = format!("take that right away: chmod o-w {}", shown(path));
+        return refused("can be written by every user", hint);
+    }
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let Ok(directory) = parent.metadata() else {
+        return Ok(());
+    };
+    // In a sticky directory only the owner of a name may replace it.
+    if directory.mode() & 0o1002 == 0o002 {
+        let hint = format!("take that right away: chmod o-w {}", shown(parent));
+        return refused("lies in a directory that every user can write", hint);
+    }
+    let Found::By { uid } = found else {
+        return Ok(());
+    };
+    let owner = metadata.uid();
+    // Whoever owns the directory could put any file there, as its own.
+    if [uid, 0, directory.uid()].contains(&owner) {
+        return Ok(());
+    }
+    let hint = format!("if you trust it, name it: srt --settings {}", shown(path));
+    refused(
+        &format!("belongs to uid {owner}, which is neither you, root nor the directory's owner"),
+        hint,
+    )
 }
 
 /// Reads to the end; `None` if the file grew past the limit while it was read.
@@ -211,7 +289,8 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-fn shown(path: &Path) -> String {
+/// Puts a path into a message, control characters escaped.
+pub(crate) fn shown(path: &Path) -> String {
     let mut out = String::new();
     path.to_string_lossy()
         .chars()

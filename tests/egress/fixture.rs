@@ -11,10 +11,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sandbox_runtime::Audit;
-use sandbox_runtime::audit::sink::Debug as DebugMode;
+use sandbox_runtime::audit::sink::Verbosity;
 use sandbox_runtime::egress::{self, Listeners};
 use sandbox_runtime::policy::network::Network;
-use sandbox_runtime::settings::{self, Entry, Origin};
+use sandbox_runtime::settings::{self, Entry, Layer, Origin};
 use serde_json::Value;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,7 +41,7 @@ impl Proxy {
         settings.allowed_domains = entries("network.allowedDomains", allowed);
         settings.denied_domains = entries("network.deniedDomains", denied);
         let network = Network::from_settings(&settings, Vec::new()).unwrap();
-        let audit = Audit::to_file(&events, "test", DebugMode::Off).unwrap();
+        let audit = Audit::to_file(&events, "test", Verbosity::Warnings).unwrap();
         let [http, socks] = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let (http_at, socks_at) = (http.local_addr().unwrap(), socks.local_addr().unwrap());
         let listeners = Listeners {
@@ -118,6 +118,7 @@ fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {
         file: None,
         line: 1,
         column: 1,
+        layer: Layer::Explicit,
     };
     let entry = |text: &&str| Entry {
         text: (*text).to_owned(),

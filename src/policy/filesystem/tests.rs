@@ -17,7 +17,7 @@ impl Filesystem {
                 rules.push(Rule {
                     path: RealPath::unchecked(entry),
                     entry: (*entry).to_owned(),
-                    origin: built_in("filesystem.test"),
+                    origin: Origin::built_in("filesystem.test"),
                 });
             }
             rules

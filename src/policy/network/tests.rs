@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use super::*;
 use crate::error::Kind;
 use crate::policy::hostname::Host;
-use crate::settings::{Entry, Origin};
+use crate::settings::{Entry, Layer, Origin};
 
 fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {
     let origin = Origin {
@@ -11,6 +11,7 @@ fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {
         file: Some(std::path::Path::new("s.json").into()),
         line: 3,
         column: 7,
+        layer: Layer::Explicit,
     };
     let entry = |text: &&str| Entry {
         text: (*text).to_owned(),
@@ -24,6 +25,7 @@ fn try_network(allowed: &[&str], denied: &[&str]) -> Result<Network> {
     let settings = settings::Network {
         allowed_domains: entries("network.allowedDomains", allowed),
         denied_domains: entries("network.deniedDomains", denied),
+        ..settings::Network::default()
     };
     Network::from_settings(&settings, vec!["192.0.2.77".parse().unwrap()])
 }

@@ -1,0 +1,107 @@
+//! `srt ctl WORD`: everything `srt` does beside running a command.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::error::ErrorKind;
+use clap::{Parser, Subcommand};
+
+use super::{Invocation, profile, trust, usage};
+use crate::error::{Error, Result};
+
+/// What `srt ctl` was asked for.
+#[derive(Debug, Clone, Parser)]
+#[command(
+    name = "srt ctl",
+    bin_name = "srt ctl",
+    about = "what srt does beside running a command",
+    disable_help_subcommand = true,
+    help_template = "{about}\n\nusage: srt ctl word …\n\nwords:\n{subcommands}\n\n\
+                     srt ctl word --help says more; exit status: 0 yes, 1 no, 2 an error"
+)]
+#[non_exhaustive]
+pub struct Options {
+    /// Which word.
+    #[command(subcommand)]
+    pub word: Word,
+}
+
+/// The words.
+#[derive(Debug, Clone, Subcommand)]
+#[non_exhaustive]
+pub enum Word {
+    /// list profiles, or show one
+    Profile(profile::Options),
+    /// trust a project's file as it is now
+    Trust(trust::Options),
+}
+
+/// The answer of a word; an error is the third.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Exit status 0.
+    Yes,
+    /// Exit status 1.
+    No,
+}
+
+impl Answer {
+    /// Returns the exit status.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Yes => 0,
+            Self::No => 1,
+        }
+    }
+}
+
+/// Exit status of a word that failed.
+const FAILED: u8 = 2;
+
+/// Parses what follows `ctl`; flags before it are none of its own.
+pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation> {
+    let flags_end = args.len() - words.len();
+    if flags_end > 1 {
+        let error = usage("flags stand behind the word: srt ctl word --flag");
+        return Err(error.with_exit_code(FAILED));
+    }
+    match Options::try_parse_from(words) {
+        Ok(options) => Ok(Invocation::Ctl(options)),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                Ok(Invocation::Print(error.render().to_string()))
+            }
+            _ => {
+                let text = error.render().to_string();
+                let line = text.lines().next().unwrap_or_default();
+                let line = line.strip_prefix("error: ").unwrap_or(line);
+                let error = usage(line).with_hint("srt ctl --help lists the words");
+                Err(error.with_exit_code(FAILED))
+            }
+        },
+    }
+}
+
+/// Does what was asked for.
+///
+/// # Errors
+/// It could not be done.
+pub fn run(options: &Options) -> Result<Answer> {
+    let answer = match &options.word {
+        Word::Profile(options) => profile::run(options),
+        Word::Trust(options) => trust::run(options),
+    };
+    answer.map_err(|error| error.with_exit_code(FAILED))
+}
+
+/// Writes to standard output; that a reader left early is no failure.
+pub(super) fn print(text: &str) -> Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::new(
+            crate::error::Kind::Launch,
+            "cannot write the answer",
+        )
+        .call("write", error)),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,127 @@
+//! The flags that choose and change settings, and the settings they lead to.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::usage;
+use crate::error::Result;
+use crate::policy::Host;
+use crate::settings::{Flags, Search, Settings};
+
+/// Which files are read, and what is laid over them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[non_exhaustive]
+pub struct LayerFlags {
+    /// settings file, in place of the user's and project's
+    #[arg(short, long, value_name = "file", alias = "config")]
+    pub settings: Option<PathBuf>,
+
+    /// profile to add; `srt ctl profile list` names them
+    #[arg(short = 't', long = "profile", value_name = "name")]
+    pub profiles: Vec<String>,
+
+    /// host that may be reached, maybe with :port
+    #[arg(long = "allow-domain", value_name = "host")]
+    pub allow_domains: Vec<String>,
+
+    /// host that may not be reached
+    #[arg(long = "deny-domain", value_name = "host")]
+    pub deny_domains: Vec<String>,
+
+    /// reach no host, whatever the settings allow
+    #[arg(long)]
+    pub no_network: bool,
+
+    /// path to show inside a hidden one
+    #[arg(long, value_name = "path", alias = "ro")]
+    pub allow_read: Vec<String>,
+
+    /// path to hide
+    #[arg(long, value_name = "path")]
+    pub deny_read: Vec<String>,
+
+    /// path that may be written; --rw is the same
+    #[arg(long, value_name = "path", alias = "rw")]
+    pub allow_write: Vec<String>,
+
+    /// path that may not be written
+    #[arg(long, value_name = "path")]
+    pub deny_write: Vec<String>,
+
+    /// variable to pass on, or to set
+    #[arg(long, value_name = "name[=value]")]
+    pub env: Vec<String>,
+
+    /// pass the caller's variables on
+    #[arg(long, conflicts_with = "clear_env")]
+    pub inherit_env: bool,
+
+    /// pass on only those a program needs and --env names
+    #[arg(long)]
+    pub clear_env: bool,
+}
+
+impl LayerFlags {
+    /// Reads all layers, these flags on top.
+    ///
+    /// # Errors
+    /// A flag holds what its key may not, or as for [`Settings::load`].
+    pub fn load(&self, host: &Host, caller_cwd: &Path) -> Result<Settings> {
+        let explicit = self
+            .settings
+            .as_ref()
+            .map(|file| match file.as_os_str().is_empty() {
+                true => Err(usage("the value of --settings is empty")),
+                false => Ok(caller_cwd.join(file)),
+            });
+        let shown = self.settings.as_deref().filter(|_| caller_cwd == host.cwd);
+        let explicit = explicit.transpose()?;
+        let flags = self.flags()?.into_values();
+        Settings::load(&search(host), shown.or(explicit.as_deref()), flags)
+    }
+
+    fn flags(&self) -> Result<Flags> {
+        let mut flags = Flags::default();
+        let lists = [
+            ("extends", &self.profiles),
+            ("network.allowedDomains", &self.allow_domains),
+            ("network.deniedDomains", &self.deny_domains),
+            ("filesystem.allowRead", &self.allow_read),
+            ("filesystem.denyRead", &self.deny_read),
+            ("filesystem.allowWrite", &self.allow_write),
+            ("filesystem.denyWrite", &self.deny_write),
+        ];
+        for (key, texts) in lists {
+            for text in texts {
+                flags.add(key, text.clone())?;
+            }
+        }
+        for variable in &self.env {
+            match variable.split_once('=') {
+                Some((name, value)) => flags.set_variable(name.to_owned(), value.to_owned())?,
+                None => flags.add("env.allow", variable.clone())?,
+            }
+        }
+        if self.no_network {
+            flags.add("network.deniedDomains", "*".to_owned())?;
+            flags.word("network.mode", "filtered");
+        }
+        if self.inherit_env || self.clear_env {
+            flags.switch("env.inherit", self.inherit_env);
+        }
+        Ok(flags)
+    }
+}
+
+/// Returns where the files of this caller are looked for.
+pub(super) fn search(host: &Host) -> Search<'_> {
+    Search {
+        cwd: &host.cwd,
+        home: host.home.as_deref(),
+        config_home: host.var("XDG_CONFIG_HOME").map(Path::new),
+        state_home: host.var("XDG_STATE_HOME").map(Path::new),
+        uid: host.uid,
+        system: Path::new(Search::SYSTEM),
+    }
+}

@@ -1,0 +1,115 @@
+//! Where a value was written: layer, file, line and column.
+
+use std::fmt;
+use std::path::Path;
+
+use super::FilePath;
+use super::schema;
+use super::source::shown;
+
+/// One string of one list, and where it was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The string itself.
+    pub text: String,
+    /// Written as `{ "path": …, "literal": true }`: pattern characters mean themselves.
+    pub literal: bool,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// The place a rule comes from, for messages and events. `Display` gives `file:line:column`,
+/// the flag, or `built in`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Full key: `network.allowedDomains`.
+    pub key: &'static str,
+    /// The file; `None` for a flag and what is built in.
+    pub file: Option<FilePath>,
+    /// Line, counted from 1; 0 without a file.
+    pub line: u32,
+    /// Column in characters, counted from 1; 0 without a file.
+    pub column: u32,
+    /// Which layer it belongs to.
+    pub layer: Layer,
+}
+
+/// The layers of settings, lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// What holds without any file.
+    BuiltIn,
+    /// `/etc/srt/settings.json`: the ceiling of all above.
+    System,
+    /// The file of the user.
+    User,
+    /// The file of the project.
+    Project,
+    /// The file that `--settings` names, in place of user and project.
+    Explicit,
+    /// Flags of the command line.
+    Flags,
+}
+
+impl Origin {
+    /// Makes the origin of what is built in.
+    pub fn built_in(key: &'static str) -> Self {
+        Self {
+            key,
+            file: None,
+            line: 0,
+            column: 0,
+            layer: Layer::BuiltIn,
+        }
+    }
+
+    /// Makes the origin of what a flag sets.
+    pub fn flag(key: &'static str) -> Self {
+        Self {
+            layer: Layer::Flags,
+            ..Self::built_in(key)
+        }
+    }
+
+    /// Returns the directory that relative paths start at, where it is not the working
+    /// directory.
+    pub fn base(&self) -> Option<&Path> {
+        match (self.layer, &self.file) {
+            (Layer::Project, Some(file)) => file.parent(),
+            _ => None,
+        }
+    }
+
+    /// Names the key as its writer knows it: by its flag, if one set it.
+    pub fn name(&self) -> &'static str {
+        let flag = schema::get(self.key).and_then(|key| key.flag);
+        match self.layer {
+            Layer::Flags => flag.unwrap_or(self.key),
+            _ => self.key,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.file, self.layer) {
+            (Some(file), _) => write!(f, "{}:{}:{}", shown(file), self.line, self.column),
+            (None, Layer::Flags) => f.write_str("command line"),
+            (None, _) => f.write_str("built in"),
+        }
+    }
+}
+
+impl Layer {
+    /// Names the layer as `config show` does.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BuiltIn => "built in",
+            Self::System => "system",
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Explicit => "--settings",
+            Self::Flags => "command line",
+        }
+    }
+}
