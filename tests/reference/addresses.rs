@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::draw::Draw;
 use crate::harness::Scratch;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Way};
 use crate::ours;
 use crate::package::reference;
 
@@ -60,6 +60,7 @@ fn a_listed_name_leads_to_the_same_addresses() {
         if ours != theirs {
             ledger.differs(
                 class(case.to, ours),
+                Way::of(ours),
                 format!(
                     "`{}` leads to {}: ours {ours}, theirs {theirs}; allowed {:?}, denied {:?}",
                     case.name, case.to.address, case.allowed, case.denied

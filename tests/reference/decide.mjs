@@ -45,11 +45,24 @@ function admits({ allowed, denied, name, port, address }) {
   return guard.permits(name, address, port);
 }
 
+// The names of all keys, with the sections they stand in; `[]` marks the objects of a list.
+function keys(schema, at) {
+  const kind = schema._def;
+  if (kind.innerType ?? kind.schema) return keys(kind.innerType ?? kind.schema, at);
+  if (kind.typeName === 'ZodArray') return keys(kind.type, `${at}[]`);
+  if (kind.typeName !== 'ZodObject') return [];
+  return Object.entries(schema.shape).flatMap(([name, value]) => {
+    const path = at === '' ? name : `${at}.${name}`;
+    return [path, ...keys(value, path)];
+  });
+}
+
 const asked = { accepted: [], allowed: [], admitted: [], ...JSON.parse(readFileSync(0, 'utf8')) };
 const answers = {
   accepted: asked.accepted.map(accepts),
   allowed: [],
   admitted: asked.admitted.map(admits),
+  keys: keys(SandboxRuntimeConfigSchema, ''),
 };
 // One after the other: the filter reads its settings from one place.
 for (const lists of asked.allowed) answers.allowed.push(await allows(lists));

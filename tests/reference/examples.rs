@@ -1,11 +1,11 @@
-//! The settings that the package's own documentation shows.
+//! The keys that the package knows, and the settings that its own documentation shows.
 
 use std::path::PathBuf;
 
 use sandbox_runtime::policy::Policy;
 use sandbox_runtime::policy::filesystem::Access;
-use sandbox_runtime::settings::Settings;
-use serde_json::Value;
+use sandbox_runtime::settings::{Settings, schema};
+use serde_json::{Value, json};
 
 use crate::draw::say;
 use crate::harness::Scratch;
@@ -21,6 +21,26 @@ const JUDGED: [(&str, &[&str]); 2] = [
         &["denyRead", "allowRead", "allowWrite", "denyWrite"],
     ),
 ];
+
+#[test]
+fn every_key_of_the_package_is_known() {
+    let Some(package) = reference() else {
+        return;
+    };
+    let theirs = package.decide(&json!({}))["keys"].take();
+    let theirs: Vec<&str> = theirs
+        .as_array()
+        .expect("it is a list")
+        .iter()
+        .filter_map(Value::as_str)
+        // What stands below is for another system and taken as it is.
+        .filter(|key| !key.starts_with("windows."))
+        .collect();
+    assert!(theirs.len() > 60, "{theirs:?}");
+    let known = |key: &&&str| schema::keys().any(|known| known.path == **key);
+    let unknown: Vec<_> = theirs.iter().filter(|key| !known(key)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
 
 #[test]
 fn every_settings_example_of_the_package_is_read_and_obeyed() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::draw::Draw;
 use crate::harness::Scratch;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Way};
 use crate::ours;
 use crate::package::{Package, reference};
 
@@ -27,10 +27,12 @@ fn the_lists_let_the_same_hosts_through() {
     let mut ledger = Ledger::new("hosts");
 
     let mut entries: Vec<String> = ENTRIES.map(str::to_owned).into();
+    entries.extend(witnesses().into_iter().flat_map(|lists| lists.allowed));
     entries.extend((0..150).map(|_| entry(&mut draw)));
     let both = compare_entries(package, &scratch, &entries, &mut ledger);
 
     let mut cases = witnesses();
+    cases.retain(|lists| lists.allowed.iter().all(|entry| both.contains(entry)));
     cases.extend((0..120).map(|_| self::draw(&mut draw, &both)));
     compare_requests(package, &scratch, &cases, &mut ledger);
     ledger.settle(&["entry", "request"]);
@@ -56,6 +58,7 @@ fn compare_entries(
             (false, false) => {}
             (ours, _) => ledger.differs(
                 entry_class(entry, ours),
+                Way::of(ours),
                 format!("`{entry}` in a list: ours {ours}, theirs {theirs}"),
             ),
         }
@@ -108,15 +111,24 @@ fn compare_requests(package: &Package, scratch: &Scratch, cases: &[Lists], ledge
             let class = match ours::target(host, *port) {
                 None => request_class(host, *port),
                 Some(_) if ours == says(&by_entries) => Some("entry-spelling"),
-                Some(_) if ours == says(&by_both) => Some("request-ipv4-compatible"),
+                Some(_) if ours == says(&by_both) => spelling_class(host),
                 Some(_) => None,
             };
             let what = format!(
                 "`{host}` port {port}: ours {ours}, theirs {}; allowed {:?}, denied {:?}",
                 !ours, lists.allowed, lists.denied
             );
-            ledger.differs(class, what);
+            ledger.differs(class, Way::of(ours), what);
         }
+    }
+}
+
+/// Says in what way this program takes a host for the same as another.
+fn spelling_class(host: &str) -> Option<&'static str> {
+    match host.strip_prefix("[::") {
+        Some(_) => Some("request-ipv4-compatible"),
+        None if !host.is_ascii() => Some("request-idn"),
+        None => None,
     }
 }
 
@@ -281,6 +293,12 @@ fn witnesses() -> Vec<Lists> {
             &["10.0.0.5"],
             &[],
             &[("[::10.0.0.5]", 80), ("[::ffff:10.0.0.5]", 80)],
+        ),
+        case(&["[::a00:5]"], &["10.0.0.5"], &[("[::10.0.0.5]", 80)]),
+        case(
+            &["bücher.example"],
+            &[],
+            &[("xn--bcher-kva.example", 80), ("bücher.example", 80)],
         ),
         case(
             &["*.a.test"],

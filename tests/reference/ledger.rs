@@ -11,13 +11,31 @@ const HEADING: &str = "## Every difference in verdicts";
 /// What each comparison calls its classes: the word before the first `-`.
 const KINDS: [&str; 5] = ["entry", "request", "address", "path", "start"];
 
+/// What a class of differences does, against the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Takes or allows what the reference does not.
+    Opens,
+    /// Refuses or denies what the reference does not.
+    Closes,
+    /// One here, the other there.
+    Either,
+}
+
+/// One class that was found.
+#[derive(Debug)]
+struct Found {
+    way: Way,
+    example: String,
+}
+
 /// One comparison.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     of: &'static str,
     pairs: usize,
     denied: usize,
-    found: BTreeMap<&'static str, String>,
+    found: BTreeMap<&'static str, Found>,
     unexplained: Vec<String>,
 }
 
@@ -37,10 +55,13 @@ impl Ledger {
     }
 
     /// Notes a difference, with the class that explains it where one does.
-    pub(crate) fn differs(&mut self, class: Option<&'static str>, what: String) {
-        match class {
-            Some(class) => drop(self.found.entry(class).or_insert(what)),
-            None => self.unexplained.push(what),
+    pub(crate) fn differs(&mut self, class: Option<&'static str>, way: Way, example: String) {
+        let Some(class) = class else {
+            return self.unexplained.push(example);
+        };
+        let found = self.found.entry(class).or_insert(Found { way, example });
+        if found.way != way {
+            found.way = Way::Either;
         }
     }
 
@@ -49,8 +70,8 @@ impl Ledger {
     #[track_caller]
     pub(crate) fn settle(self, kinds: &[&str]) {
         let percent = self.denied * 100 / self.pairs.max(1);
-        for (class, what) in &self.found {
-            say(&format!("difference {class}: {what}"));
+        for (class, found) in &self.found {
+            say(&format!("difference {class}: {}", found.example));
         }
         say(&format!(
             "compared {}: {} pairs, {percent} % denied, {} kinds of differences",
@@ -76,6 +97,10 @@ impl Ledger {
         assert!(unlisted.is_empty(), "not in {DOCUMENT}: {unlisted:?}");
         let gone: Vec<_> = expected.difference(&found).collect();
         assert!(gone.is_empty(), "only in {DOCUMENT} now: {gone:?}");
+        for (class, found) in &self.found {
+            let said = listed[*class].way;
+            assert_eq!(found.way, said, "{class}: {DOCUMENT} says {said:?}");
+        }
         assert!(self.pairs >= 200, "{} pairs are too few", self.pairs);
         assert!((30..=90).contains(&percent), "{percent} % are denied");
     }
@@ -85,9 +110,9 @@ impl Ledger {
 fn every_listed_difference_has_a_kind_and_a_reason() {
     let listed = listed();
     assert!(!listed.is_empty());
-    for (class, [what, reason]) in listed {
+    for (class, row) in listed {
         assert!(KINDS.contains(&kind(&class)), "{class}");
-        assert!(!what.is_empty() && !reason.is_empty(), "{class}");
+        assert!(!row.what.is_empty() && !row.reason.is_empty(), "{class}");
     }
 }
 
@@ -95,8 +120,16 @@ fn kind(class: &str) -> &str {
     class.split('-').next().unwrap_or(class)
 }
 
-/// Reads the rows of the table: class, what differs, why.
-fn listed() -> BTreeMap<String, [String; 2]> {
+/// One row of the table.
+#[derive(Debug)]
+struct Row {
+    way: Way,
+    what: String,
+    reason: String,
+}
+
+/// Reads the rows of the table: class, way, what differs, why.
+fn listed() -> BTreeMap<String, Row> {
     let text = fs::read_to_string(DOCUMENT).expect("the document is there");
     let (_, section) = text.split_once(HEADING).expect("it has that section");
     let section = section.split("\n## ").next().unwrap_or(section);
@@ -104,15 +137,31 @@ fn listed() -> BTreeMap<String, [String; 2]> {
     let mut found = BTreeMap::new();
     for line in rows {
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        let [class, what, reason] = cells[..] else {
-            panic!("{DOCUMENT}: a row has three cells: {line}");
+        let [class, way, what, reason] = cells[..] else {
+            panic!("{DOCUMENT}: a row has four cells: {line}");
         };
         let class = class.trim_matches('`').to_owned();
-        let row = [what.to_owned(), reason.to_owned()];
-        assert!(
-            found.insert(class, row).is_none(),
-            "{DOCUMENT}: twice: {line}"
-        );
+        let row = Row {
+            way: match way {
+                "opens" => Way::Opens,
+                "closes" => Way::Closes,
+                "either" => Way::Either,
+                _ => panic!("{DOCUMENT}: opens, closes or either: {line}"),
+            },
+            what: what.to_owned(),
+            reason: reason.to_owned(),
+        };
+        assert!(found.insert(class, row).is_none(), "twice: {line}");
     }
     found
+}
+
+impl Way {
+    /// Tells the way of a difference from what this program says.
+    pub(crate) fn of(ours: bool) -> Self {
+        match ours {
+            true => Self::Opens,
+            false => Self::Closes,
+        }
+    }
 }

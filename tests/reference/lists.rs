@@ -82,10 +82,13 @@ impl Lists {
         let writes = matches!(act, "write" | "create");
         let protected = PROJECT[1..3].iter().any(|dir| path.starts_with(dir));
         let any = |list: &[Entry], text: &str| list.iter().any(|entry| entry.name.contains(text));
+        let named = |list: &[Entry]| list.iter().any(|entry| entry.name == path);
+        let granted = named(&self.allow_read) || named(&self.allow_write);
         let reopened = covers(&self.deny_read, path) && covers(&self.allow_read, path);
         match ours {
             true if writes && protected => Some("path-protected"),
             true if writes && reopened => Some("path-reopened-stays-writable"),
+            true if named(&self.deny_read) && granted => Some("path-named-twice"),
             true if any(&self.allow_write, "link-") => Some("path-grant-by-link"),
             false if any(&self.allow_write, "missing/..") => Some("path-through-missing"),
             _ => None,
@@ -166,6 +169,8 @@ pub(crate) fn witnesses(scratch: &Scratch, package: &Path) -> Vec<Lists> {
         // The deeper of two rules for reading, and the denial of writing, hold in both.
         new([&["t/a"], &["t/a/c"], &["t/b", "t/a/c/e"], &["t/b/c"]]),
         new([&["t"], &["t/b"], &["t/b/c"], &[]]),
+        new([&["t/a/note"], &["t/a/note"], &[], &[]]),
+        new([&["t/b/note"], &[], &["t/b", "t/b/note"], &[]]),
         new([&[], &[], &["link-out"], &[]]),
         new([&["link-out"], &[], &["t"], &[]]),
         new([&[], &[], &["missing/../t/a"], &[]]),

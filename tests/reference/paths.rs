@@ -9,7 +9,7 @@ use sandbox_runtime::policy::filesystem::Access;
 
 use crate::draw::Draw;
 use crate::harness::{Scratch, run, skip};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Way};
 use crate::lists::{self, Lists};
 use crate::ours;
 use crate::package::{Package, reference};
@@ -82,8 +82,9 @@ fn compare(package: &Package, scratch: &Scratch, lists: &Lists, ledger: &mut Led
         (Ok(ours), Ok(theirs)) => (ours, theirs),
         (Err(_), Err(_)) => return,
         (ours, theirs) => {
+            let starts = ours.is_ok();
             let what = format!("ours {:?}, theirs {:?}; {lists}", ours.err(), theirs.err());
-            return ledger.differs(lists.start_class(), what);
+            return ledger.differs(lists.start_class(), Way::of(starts), what);
         }
     };
     for (act, dir, name) in acts(lists) {
@@ -93,7 +94,7 @@ fn compare(package: &Package, scratch: &Scratch, lists: &Lists, ledger: &mut Led
             let path = format!("{dir}/{name}");
             let path = path.trim_end_matches('/');
             let what = format!("{act} {path}: ours {ours}, theirs {theirs}; {lists}");
-            ledger.differs(lists.class(act, path, ours), what);
+            ledger.differs(lists.class(act, path, ours), Way::of(ours), what);
         }
     }
 }
