@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use report::{Limit, Line, median, publish};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream as AsyncStream;
 
 const GIB: usize = 1 << 30;
 const PIPE: usize = 256 * 1024;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Some("requests") => requests(&args[2], args.get(3).map(String::as_str)),
         Some("hold") => hold(&args[2]),
         Some("relay") => serve_relay(&args[2]),
+        Some("small") => serve_small(),
         _ => return compare(),
     }
     ExitCode::SUCCESS
@@ -37,9 +40,10 @@ fn main() -> ExitCode {
 
 fn compare() -> ExitCode {
     let origin = serve(origin);
-    let (mut relaying, relay) = start_relay(&origin);
+    let (relaying, relay) = start(&["relay", &origin]);
     let relay = relay.as_str();
-    let sandbox = Sandbox::new(&origin);
+    let (answering, small) = start(&["small"]);
+    let sandbox = Sandbox::new(&[&origin, &small]);
 
     let (mut direct, mut bare, mut through, mut cpu) = (vec![], vec![], vec![], vec![]);
     let mut bare_cpu = vec![];
@@ -54,8 +58,8 @@ fn compare() -> ExitCode {
     }
     let (mut plain, mut proxied) = (vec![], vec![]);
     for _ in 0..ROUNDS {
-        plain.push(seconds(&mut this(&["requests", &origin])));
-        proxied.push(sandbox.timed(&["requests", PROXY, &origin]).0);
+        plain.push(seconds(&mut this(&["requests", &small])));
+        proxied.push(sandbox.timed(&["requests", PROXY, &small]).0);
     }
     let (direct, through) = (median(direct), median(through));
     let (cpu, bare_cpu) = (median(cpu), median(bare_cpu));
@@ -106,10 +110,8 @@ fn compare() -> ExitCode {
         },
     ];
     sandbox.remove();
-    relaying
-        .kill()
-        .and_then(|()| relaying.wait())
-        .expect("it is our child");
+    stop(relaying);
+    stop(answering);
     if publish("Proxies", &lines) {
         ExitCode::SUCCESS
     } else {
@@ -117,18 +119,25 @@ fn compare() -> ExitCode {
     }
 }
 
-/// Starts the bare relay in a process of its own; returns that and its address.
-fn start_relay(origin: &str) -> (Child, String) {
-    let mut relaying = this(&["relay", origin])
+/// Starts this program as a server in a process of its own; returns that and its address.
+fn start(args: &[&str]) -> (Child, String) {
+    let mut serving = this(args)
         .stdout(Stdio::piped())
         .spawn()
         .expect("it is this");
-    let mut relay = String::new();
-    let stdout = relaying.stdout.take().expect("piped");
+    let mut address = String::new();
+    let stdout = serving.stdout.take().expect("piped");
     BufReader::new(stdout)
-        .read_line(&mut relay)
+        .read_line(&mut address)
         .expect("it prints its address");
-    (relaying, relay.trim().to_owned())
+    (serving, address.trim().to_owned())
+}
+
+fn stop(mut serving: Child) {
+    serving
+        .kill()
+        .and_then(|()| serving.wait())
+        .expect("it is our child");
 }
 
 /// Accepts on a free port and serves each connection on a thread; returns the address.
@@ -183,9 +192,7 @@ fn read_head(reader: &mut impl BufRead) -> Option<String> {
 fn serve_relay(origin: &str) {
     let origin = origin.to_owned();
     let address = serve(move |client| relay(&client, &origin));
-    std::io::stdout()
-        .write_all(format!("{address}\n").as_bytes())
-        .expect("the bench reads");
+    print_line(&address);
     loop {
         thread::park();
     }
@@ -254,33 +261,80 @@ fn download(address: &str, target: Option<&str>) {
 }
 
 /// Makes small requests on 32 connections and prints how long that took.
+///
+/// One thread waits for all of them, here and in [`serve_small`]: with a thread a connection the
+/// scheduler would be measured, which wakes one of 64 threads for each message.
 fn requests(address: &str, target: Option<&str>) {
-    let start = Instant::now();
     let url = target.map_or("/".to_owned(), |target| format!("http://{target}/"));
     let host = target.unwrap_or(address).to_owned();
     let request = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n\r\n");
-    let clients = (0..CONNECTIONS).map(|_| {
-        let (address, request) = (address.to_owned(), request.clone());
-        thread::spawn(move || {
-            let stream = connect(&address, None);
-            let mut writer = stream.try_clone().expect("descriptors are left");
-            let mut reader = BufReader::new(stream);
-            for _ in 0..REQUESTS {
-                writer
-                    .write_all(request.as_bytes())
-                    .expect("the server reads");
-                read_head(&mut reader).expect("the server answers");
-                reader
-                    .read_exact(&mut [0; 2])
-                    .expect("the body has two bytes");
-            }
-        })
+    on_one_thread(async {
+        let mut streams = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let stream = AsyncStream::connect(address).await.expect("it listens");
+            stream.set_nodelay(true).expect("it is TCP");
+            streams.push(stream);
+        }
+        let start = Instant::now();
+        let clients = streams.into_iter().map(|stream| {
+            let request = request.clone();
+            tokio::task::spawn_local(async move { ask(stream, request.as_bytes()).await })
+        });
+        for client in clients.collect::<Vec<_>>() {
+            client.await.expect("the client succeeds");
+        }
+        report_seconds(start);
     });
-    let clients: Vec<_> = clients.collect();
-    clients
-        .into_iter()
-        .for_each(|client| client.join().expect("the client succeeds"));
-    report_seconds(start);
+}
+
+async fn ask(mut stream: AsyncStream, request: &[u8]) {
+    let mut answer = Vec::new();
+    for _ in 0..REQUESTS {
+        stream.write_all(request).await.expect("the server reads");
+        answer.clear();
+        while !answer.ends_with(b"\r\n\r\nok") {
+            let count = stream.read_buf(&mut answer).await;
+            assert!(count.expect("the server answers") > 0, "it closed");
+        }
+    }
+}
+
+/// Answers every request with two bytes, from a free port; prints its address.
+fn serve_small() {
+    on_one_thread(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
+        let listener = listener.expect("loopback has free ports");
+        print_line(&listener.local_addr().expect("it is bound").to_string());
+        while let Ok((stream, _)) = listener.accept().await {
+            stream.set_nodelay(true).expect("it is TCP");
+            tokio::task::spawn_local(answer(stream));
+        }
+    });
+}
+
+async fn answer(mut stream: AsyncStream) {
+    let mut request = Vec::new();
+    while stream
+        .read_buf(&mut request)
+        .await
+        .is_ok_and(|count| count > 0)
+    {
+        if request.ends_with(b"\r\n\r\n") {
+            request.clear();
+            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+            if stream.write_all(answer).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn on_one_thread(work: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build();
+    let runtime = runtime.expect("descriptors are left");
+    runtime.block_on(tokio::task::LocalSet::new().run_until(work));
 }
 
 /// Opens 32 tunnels and keeps them until standard input closes.
@@ -297,9 +351,12 @@ fn hold(target: &str) {
 }
 
 fn report_seconds(start: Instant) {
-    let line = format!("{}\n", start.elapsed().as_secs_f64());
+    print_line(&start.elapsed().as_secs_f64().to_string());
+}
+
+fn print_line(text: &str) {
     std::io::stdout()
-        .write_all(line.as_bytes())
+        .write_all(format!("{text}\n").as_bytes())
         .expect("the bench reads");
 }
 
@@ -325,9 +382,9 @@ fn seconds(command: &mut Command) -> f64 {
 struct Sandbox(PathBuf);
 
 impl Sandbox {
-    fn new(origin: &str) -> Self {
+    fn new(origins: &[&str]) -> Self {
         let path = std::env::temp_dir().join(format!("srt-bench-{}.json", std::process::id()));
-        let text = format!(r#"{{"network":{{"allowedDomains":["{origin}"]}}}}"#);
+        let text = format!(r#"{{"network":{{"allowedDomains":{origins:?}}}}}"#);
         std::fs::write(&path, text).expect("the temporary directory is writable");
         Self(path)
     }

@@ -19,7 +19,7 @@ pub struct Command {
     pub shell_string: Option<OsString>,
     /// Descriptors above 2 it keeps, sorted.
     pub keep_fds: Vec<RawFd>,
-    /// The FIFO of a job server that `MAKEFLAGS` names.
+    /// The FIFO of a job server, as `MAKEFLAGS` names it.
     pub job_server: Option<PathBuf>,
 }
 

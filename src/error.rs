@@ -133,6 +133,16 @@ impl std::error::Error for Error {
     }
 }
 
+/// Makes text fit to be shown on one line of a terminal. Names of files are anybody's choice,
+/// and a control character in one could move the cursor or forge another message.
+pub fn printable(text: &str) -> String {
+    let shown = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
 /// Names the errno as strace does, since that is what people search for.
 fn errno_text(source: &io::Error) -> String {
     match source.raw_os_error() {
@@ -174,6 +184,12 @@ mod tests {
             "cannot hide /home/ada/.ssh: mount(tmpfs): EPERM (Operation not permitted)"
         );
         assert_eq!(error.exit_code(), 125);
+    }
+
+    #[test]
+    fn names_cannot_steer_the_terminal_or_forge_a_line() {
+        let name = "a\u{1b}[2J\nhint: b\u{9b}é";
+        assert_eq!(printable(name), "a\\u{1b}[2J\\nhint: b\\u{9b}é");
     }
 
     #[test]

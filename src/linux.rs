@@ -5,6 +5,7 @@ pub mod plan;
 pub mod support;
 pub(crate) mod sys;
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
 use crate::backend::{Backend, Command};
@@ -65,6 +66,7 @@ impl Backend for Linux {
                 host,
                 cwd,
                 command,
+                job_server: job_server(policy, host, command),
                 tmpdir,
                 layers,
             },
@@ -98,6 +100,16 @@ fn own_tmpdir(policy: &Policy, host: &Host) -> Option<PathBuf> {
         .filter(|_| named.is_absolute())?;
     let writable = policy.filesystem.access(real.as_path()) == Access::Write;
     (writable && real.id().kind == FileKind::Directory).then_some(named)
+}
+
+/// Returns the job server's FIFO under its real name, where the command may see it. Anything
+/// else is left to the command: `MAKEFLAGS` may have outlived the make that set it.
+fn job_server(policy: &Policy, host: &Host, command: &Command) -> Option<PathBuf> {
+    let named = host.cwd.join(command.job_server.as_ref()?);
+    let real = RealPath::resolve(&named).ok()?;
+    let found = std::fs::symlink_metadata(real.as_path()).ok()?;
+    let visible = policy.filesystem.access(real.as_path()) != Access::Hidden;
+    (found.file_type().is_fifo() && visible).then(|| real.as_path().to_owned())
 }
 
 #[cfg(not(feature = "test-hooks"))]

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use sandbox_runtime::cli::{self, Invocation};
-use sandbox_runtime::error::Error;
+use sandbox_runtime::error::{Error, printable};
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
@@ -31,8 +31,11 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn report(error: &Error) -> ExitCode {
-    let hint = error.hint().map(|hint| format!("hint: {hint}\n"));
-    let text = format!("srt: {error}\n{}", hint.unwrap_or_default());
+    let hint = error
+        .hint()
+        .map(|hint| format!("hint: {}\n", printable(hint)));
+    let error_line = printable(&error.to_string());
+    let text = format!("srt: {error_line}\n{}", hint.unwrap_or_default());
     // Where stderr is closed or full, the status alone has to tell.
     drop(io::stderr().write_all(text.as_bytes()));
     error.exit_code().into()

@@ -63,5 +63,7 @@ fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -
     proxies.wait_until_ready()?;
     events::record_start(audit, command, &report);
     held.release()?;
-    held.wait(Some(proxies.events()), &mut || proxies.record_events(audit))
+    let outcome = held.wait(Some(proxies.events()), &mut || proxies.record_events(audit))?;
+    proxies.record_rest(audit);
+    Ok(outcome)
 }

@@ -322,6 +322,33 @@ fn arguments_that_are_not_utf_8_are_shown_and_refused() {
 }
 
 #[test]
+fn names_in_messages_cannot_steer_the_terminal() {
+    let scratch = Scratch::new("escapes");
+    let name = "work\u{1b}c\u{7}\nhint: forged";
+    let work = scratch.dir(name);
+    let hidden = Srt::new(&scratch).deny_read(&work).current_dir(&work);
+    let missing = Srt::new(&scratch).allow_write(work.join("missing"));
+    let debugged = Srt::new(&scratch).env("SRT_DEBUG", "1").allow_write(&work);
+    let unexecuted = Srt::new(&scratch).current_dir(&work);
+    let program = work.join("program");
+    fs::write(&program, "").expect("the scratch directory is writable");
+    let program = program.to_str().expect("UTF-8");
+    let messages = [
+        hidden.run(&["true"]).is_refused("is hidden by").stderr,
+        missing.run(&["true"]).succeeds().stderr,
+        debugged.run(&["true"]).succeeds().stderr,
+        unexecuted.run(&[program]).stderr,
+    ];
+    for message in messages {
+        assert!(message.contains("work\\u{1b}c"), "{message:?}");
+        assert!(!message.chars().any(|c| c.is_control() && c != '\n'));
+        // The plan that --debug prints has many lines, and a name with a line feed makes one more.
+        let forged = message.contains("\nhint: forged") && !message.contains("srt: debug: ");
+        assert!(!forged, "{message:?}");
+    }
+}
+
+#[test]
 fn a_fork_bomb_stays_inside_and_ends_with_the_command() {
     let scratch = Scratch::new("bomb");
     let script = "

@@ -4,6 +4,7 @@ mod harness;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
+use std::os::unix::net::UnixListener;
 use std::process::Command;
 
 use harness::{Scratch, Srt, outside, run, run_with_input, wrapped};
@@ -122,14 +123,33 @@ fn a_named_job_server_can_be_used_where_nothing_else_is_writable() {
     Srt::new(&scratch)
         .sh(&format!("timeout 1 sh -c '{write}'"))
         .fails();
-    let flags = format!(" -j2 --jobserver-auth=fifo:{}", fifo.display());
-    Srt::new(&scratch)
-        .env("MAKEFLAGS", flags)
-        .sh(&write)
-        .succeeds();
-    let mut token = [0; 1];
-    std::io::Read::read_exact(&mut &reader, &mut token).expect("a token came");
-    assert_eq!(&token, b"+");
+    let link = scratch.path("link");
+    std::os::unix::fs::symlink(&fifo, &link).expect("the scratch directory is writable");
+    for name in [&fifo, &link] {
+        let flags = format!(" -j2 --jobserver-auth=fifo:{}", name.display());
+        let srt = Srt::new(&scratch).env("MAKEFLAGS", flags);
+        srt.sh(&write).succeeds();
+        let mut token = [0; 1];
+        std::io::Read::read_exact(&mut &reader, &mut token).expect("a token came");
+        assert_eq!(&token, b"+");
+    }
+}
+
+#[test]
+fn a_job_server_that_cannot_be_used_keeps_no_command_from_running() {
+    let scratch = Scratch::new("stale");
+    let hidden = scratch.dir("hidden");
+    let file = scratch.file("file", "kept");
+    outside(&format!("mkfifo {}/jobs", hidden.display())).succeeds();
+    let named = [scratch.path("missing"), hidden.join("jobs"), file.clone()];
+    for path in named {
+        let flags = format!(" -j2 --jobserver-auth=fifo:{}", path.display());
+        let script = format!("echo ran; echo x >>{}", path.display());
+        let srt = Srt::new(&scratch).deny_read(&hidden);
+        let ran = srt.env("MAKEFLAGS", flags).sh(&script).fails();
+        assert_eq!(ran.stdout, "ran\n", "{}", path.display());
+    }
+    assert_eq!(fs::read_to_string(&file).ok().as_deref(), Some("kept"));
 }
 
 #[test]
@@ -142,6 +162,7 @@ kind, number = sys.argv[1], int(sys.argv[2])
 if kind == 'directory': fd = os.open('/', os.O_RDONLY)
 elif kind == 'path': fd = os.open('/etc/passwd', os.O_PATH)
 elif kind == 'dgram-pair': fd = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)[0].detach()
+elif kind == 'eventfd': fd = os.eventfd(0)
 elif kind == 'stream-pair':
     ours, theirs = socket.socketpair()
     fd = theirs.detach()
@@ -156,11 +177,14 @@ os.execvp(sys.argv[3], sys.argv[3:])
         "directory",
         "path",
         "dgram-pair",
+        "eventfd",
         "AF_INET/SOCK_STREAM",
         "AF_INET/SOCK_DGRAM",
         "AF_INET6/SOCK_STREAM",
         "AF_NETLINK/SOCK_RAW",
         "AF_UNIX/SOCK_DGRAM",
+        "AF_UNIX/SOCK_SEQPACKET",
+        "AF_UNIX/SOCK_STREAM",
     ];
     for kind in refused {
         for number in ["0", "1"] {
@@ -177,6 +201,30 @@ os.execvp(sys.argv[3], sys.argv[3:])
         ))
         .succeeds();
     }
+}
+
+#[test]
+fn a_socket_on_standard_input_cannot_be_connected_to_a_server_of_the_host() {
+    let scratch = Scratch::new("unconnected");
+    let path = scratch.path("server");
+    let server = UnixListener::bind(&path).expect("the scratch directory is writable");
+    server.set_nonblocking(true).expect("it is a socket");
+    let script = format!(
+        "import socket; socket.socket(fileno=0).connect({:?})",
+        path.display().to_string()
+    );
+    let words = ["python3", "-c", &script];
+    let open = "
+import os, socket, sys
+os.dup2(socket.socket(socket.AF_UNIX).detach(), 0)
+os.execvp(sys.argv[1], sys.argv[1:])
+";
+    run(Command::new("python3").args(["-c", open]).args(words)).succeeds();
+    assert!(server.accept().is_ok(), "the control came through");
+    let srt = Srt::new(&scratch).into_command(&words);
+    let ran = run(&mut wrapped(&["python3", "-c", open], &srt));
+    ran.is_refused("standard input is a socket that is not connected");
+    assert!(server.accept().is_err());
 }
 
 #[test]

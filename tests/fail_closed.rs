@@ -156,6 +156,77 @@ fn no_system_call_filter_no_command() {
     }
 }
 
+/// Installs seccomp filters that allow everything, then executes the words: `full` as many as
+/// the kernel takes, `room` one, `listener` one whose calls another process could answer.
+const WITH_FILTERS: &str = "
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl(38, 1, 0, 0, 0)
+number = {'x86_64': 317, 'aarch64': 277}[os.uname().machine]
+def install(length, flags):
+    code = ctypes.create_string_buffer(struct.pack('=HBBI', 6, 0, 0, 0x7fff0000) * length)
+    program = struct.pack('HP', length, ctypes.addressof(code))
+    return libc.syscall(number, 1, flags, program)
+kind = sys.argv[1]
+if kind == 'listener':
+    listener = install(1, 8)
+    assert listener >= 0
+    os.set_inheritable(listener, True)
+if kind == 'room': assert install(4096, 0) == 0
+if kind == 'full':
+    for length in (4096, 64, 1):
+        while install(length, 0) == 0: pass
+os.execvp(sys.argv[2], sys.argv[2:])
+";
+
+#[test]
+fn no_room_for_another_filter_no_command() {
+    let scratch = Scratch::new("filters");
+    let cwd = scratch.dir("cwd");
+    let under = |kind: &str| {
+        let srt = Srt::new(&scratch).allow_write(&cwd);
+        let srt = srt.into_command(&["touch", "mark"]);
+        run(&mut wrapped(&["python3", "-c", WITH_FILTERS, kind], &srt))
+    };
+    under("full").is_refused("cannot install the system call filter: seccomp: ENOMEM");
+    assert!(!cwd.join("mark").exists(), "the command ran");
+    under("room").succeeds();
+    assert!(cwd.join("mark").exists(), "one filter leaves room for ours");
+}
+
+#[test]
+fn a_filter_of_the_callers_with_a_listener_takes_nothing_away() {
+    let scratch = Scratch::new("listener");
+    let file = scratch.file("file", "kept");
+    let script = format!(
+        "grep Seccomp_filters /proc/self/status; ls /proc/self/fd; echo x >{}",
+        file.display()
+    );
+    let srt = Srt::new(&scratch).into_command(&["sh", "-c", &script]);
+    let alone = run(&mut wrapped(&["env"], &srt)).fails();
+    let ran = run(&mut wrapped(
+        &["python3", "-c", WITH_FILTERS, "listener"],
+        &srt,
+    ))
+    .fails();
+    let filters = |ran: &Ran| {
+        ran.stdout
+            .lines()
+            .next()
+            .and_then(|line| line.split_whitespace().nth(1)?.parse::<u32>().ok())
+    };
+    assert_eq!(filters(&ran), filters(&alone).map(|own| own + 1));
+    let descriptors = |ran: &Ran| {
+        ran.stdout
+            .lines()
+            .skip(1)
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(descriptors(&ran), descriptors(&alone));
+    assert_eq!(fs::read_to_string(&file).ok().as_deref(), Some("kept"));
+}
+
 #[test]
 fn no_dropped_privileges_no_command() {
     for errno in ERRNOS {

@@ -1,7 +1,9 @@
 //! What one event says, and the table of codes it may carry.
 
-use serde::Serialize;
+use std::borrow::Cow;
 use std::path::Path;
+
+use serde::Serialize;
 
 use crate::settings::Origin;
 
@@ -110,8 +112,9 @@ pub struct Rule<'a> {
     pub key: &'static str,
     /// The entry as written.
     pub entry: &'a str,
-    /// The settings file; `None` for a built-in rule.
-    pub file: Option<&'a Path>,
+    /// The settings file; `None` for a built-in rule. Bytes that are not UTF-8 are shown as
+    /// U+FFFD: JSON has none.
+    pub file: Option<Cow<'a, str>>,
     /// Line in it, counted from 1.
     pub line: u32,
 }
@@ -122,7 +125,7 @@ impl<'a> Rule<'a> {
         Self {
             key: origin.key,
             entry,
-            file: origin.file.as_deref(),
+            file: origin.file.as_deref().map(Path::to_string_lossy),
             line: origin.line,
         }
     }

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use nix::errno::Errno;
 use nix::sys::socket::MsgFlags;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -15,14 +15,12 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::event::Event;
-use crate::error::{Error, Kind, Result};
-
-/// Longest event passed between our processes, in bytes; SOCK_SEQPACKET keeps it whole.
-const MAX_RECORD: usize = 32 * 1024;
+use crate::error::{Error, Kind, Result, printable};
 
 /// Records events and, under `--debug`, says on stderr what happens.
 ///
-/// Cheap to call where nobody listens. Never blocks the caller on a slow reader.
+/// Cheap to call where nobody listens. Waits for a slow reader rather than lose an event: a
+/// command that asks often enough could hide one request among many.
 #[derive(Debug)]
 pub struct Audit {
     target: Target,
@@ -33,7 +31,7 @@ pub struct Audit {
 enum Target {
     None,
     File(Mutex<Writer>),
-    Launcher(OwnedFd, AtomicU64),
+    Launcher(OwnedFd),
 }
 
 #[derive(Debug)]
@@ -41,6 +39,7 @@ struct Writer {
     file: File,
     run: String,
     seq: u64,
+    failed: bool,
 }
 
 /// What stands before an event on its line.
@@ -95,6 +94,7 @@ impl Audit {
             file,
             run: run.to_owned(),
             seq: 0,
+            failed: false,
         };
         Ok(Self {
             target: Target::File(Mutex::new(writer)),
@@ -102,10 +102,10 @@ impl Audit {
         })
     }
 
-    /// Sends events to the launcher over `socket`, a non-blocking SOCK_SEQPACKET.
+    /// Sends events to the launcher over `socket`, a blocking SOCK_SEQPACKET.
     pub fn to_launcher(socket: OwnedFd, verbosity: Verbosity) -> Self {
         Self {
-            target: Target::Launcher(socket, AtomicU64::new(0)),
+            target: Target::Launcher(socket),
             verbosity,
         }
     }
@@ -130,7 +130,7 @@ impl Audit {
                     write(writer, &now(), &event);
                 }
             }
-            Target::Launcher(socket, dropped) => send(socket, dropped, event),
+            Target::Launcher(socket) => send(socket, event),
         }
     }
 
@@ -144,25 +144,31 @@ impl Audit {
         }
     }
 
-    /// Prints one line to stderr under `--debug`: `srt: debug: …`.
-    pub fn debug(&self, line: fmt::Arguments<'_>) {
-        self.say(Verbosity::Debug, format_args!("debug: {line}"));
+    /// Prints lines to stderr under `--debug`: `srt: debug: …`.
+    pub fn debug(&self, lines: fmt::Arguments<'_>) {
+        self.say(Verbosity::Debug, || {
+            let text = format!("debug: {lines}");
+            let lines: Vec<_> = text.lines().map(printable).collect();
+            lines.join("\n")
+        });
     }
 
     /// Prints one line to stderr under `--verbose`.
     pub fn verbose(&self, line: fmt::Arguments<'_>) {
-        self.say(Verbosity::Verbose, line);
+        self.say(Verbosity::Verbose, || printable(&line.to_string()));
     }
 
     /// Prints one line to stderr unless it is to be quiet: `srt: warning: …`.
     pub fn warn(&self, line: fmt::Arguments<'_>) {
-        self.say(Verbosity::Warnings, format_args!("warning: {line}"));
+        self.say(Verbosity::Warnings, || {
+            printable(&format!("warning: {line}"))
+        });
     }
 
-    fn say(&self, from: Verbosity, line: fmt::Arguments<'_>) {
+    fn say(&self, from: Verbosity, text: impl FnOnce() -> String) {
         if self.verbosity >= from {
             // A closed stderr must not end the run.
-            drop(writeln!(io::stderr(), "srt: {line}"));
+            drop(writeln!(io::stderr(), "srt: {}", text()));
         }
     }
 }
@@ -200,7 +206,7 @@ fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue) {
     // One write call a line, so that lines of several runs in one file never mix.
     let line = format!("{head},{tail}\n");
     if let Err(error) = writer.file.write_all(line.as_bytes())
-        && seq == 0
+        && !std::mem::replace(&mut writer.failed, true)
     {
         drop(writeln!(
             io::stderr(),
@@ -210,19 +216,16 @@ fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue) {
     writer.seq += 1;
 }
 
-fn send(socket: &OwnedFd, dropped: &AtomicU64, event: &Event<'_>) {
+fn send(socket: &OwnedFd, event: &Event<'_>) {
     let Ok(event) = serde_json::value::to_raw_value(event) else {
         return;
     };
     let Ok(record) = serde_json::to_vec(&Record { time: now(), event }) else {
         return;
     };
-    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    if record.len() > MAX_RECORD
-        || nix::sys::socket::send(socket.as_raw_fd(), &record, flags).is_err()
-    {
-        dropped.fetch_add(1, Ordering::Relaxed);
-    }
+    let send = || nix::sys::socket::send(socket.as_raw_fd(), &record, MsgFlags::MSG_NOSIGNAL);
+    // Other errors mean that the launcher is gone, and this process will be in a moment.
+    while send() == Err(Errno::EINTR) {}
 }
 
 fn now() -> String {

@@ -24,7 +24,40 @@ impl Op {
     }
 }
 
+/// A connection on its way to a server. One that is given up, because the client or the
+/// sandbox is gone, may have been made all the same: that it was allowed is recorded then.
+pub(super) struct Attempt<'a> {
+    proxy: &'a Proxy,
+    op: Op,
+    permit: &'a Permit,
+    settled: bool,
+}
+
+impl Attempt<'_> {
+    /// Leaves the record to the caller, who knows how it ended.
+    pub(super) fn settle(mut self) {
+        self.settled = true;
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.proxy.record_allowed(self.op, self.permit);
+        }
+    }
+}
+
 impl Proxy {
+    pub(super) fn attempt<'a>(&'a self, op: Op, permit: &'a Permit) -> Attempt<'a> {
+        Attempt {
+            proxy: self,
+            op,
+            permit,
+            settled: false,
+        }
+    }
+
     pub(super) fn record_allowed(&self, op: Op, permit: &Permit) {
         if !self.audit.is_recording() {
             return;

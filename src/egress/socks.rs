@@ -1,7 +1,7 @@
 //! The SOCKS5 proxy: CONNECT without authentication, everything else refused by its code.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -86,18 +86,16 @@ async fn connect(mut stream: TcpStream, asked: &Address, proxy: &Proxy) {
 
 fn target(asked: &Address) -> Result<Target, Malformed> {
     match asked {
-        Address::SocketAddress(SocketAddr::V4(address)) => Target::new(
-            Host::from(std::net::IpAddr::V4(*address.ip())),
-            address.port(),
-        ),
-        Address::SocketAddress(SocketAddr::V6(address)) => Target::new(
-            Host::from(std::net::IpAddr::V6(*address.ip())),
-            address.port(),
-        ),
+        Address::SocketAddress(address) => Target::new(Host::from(address.ip()), address.port()),
         Address::DomainAddress(name, port) => {
             let name = std::str::from_utf8(name)
                 .map_err(|_| Malformed("the host is not ASCII; write its `xn--` form"))?;
-            Target::new(Host::parse(name)?, *port)
+            // Some clients send an address as if it were a name, and here it has no brackets.
+            let host = match name.parse::<Ipv6Addr>() {
+                Ok(address) => Host::from(IpAddr::V6(address)),
+                Err(_) => Host::parse(name)?,
+            };
+            Target::new(host, *port)
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod mountinfo;
 pub(crate) mod namespaces;
 mod network;
 pub(crate) mod privileges;
+mod removal;
 mod rootfs;
 pub mod run_directory;
 mod terminal;

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use crate::backend::Command;
 use crate::error::{Error, Kind, Result};
+use crate::policy::environment::Dropped;
 use crate::policy::filesystem::Access;
 use crate::policy::path::RealPath;
 use crate::policy::{Host, Policy};
@@ -42,6 +43,8 @@ pub struct Plan {
     pub argv: Vec<CString>,
     /// Environment of the command, `NAME=value` each.
     pub env: Vec<CString>,
+    /// Variables of the caller that are not in it.
+    pub dropped: Vec<Dropped>,
     /// Descriptors above 2 that the command keeps, sorted.
     pub keep_fds: Vec<RawFd>,
     /// User and group the command runs as, mapped one to one.
@@ -66,6 +69,8 @@ pub struct Inputs<'a> {
     pub cwd: RealPath,
     /// The command and what it keeps.
     pub command: &'a Command,
+    /// The FIFO of a job server the command may use.
+    pub job_server: Option<PathBuf>,
     /// Directory exported as `TMPDIR`.
     pub tmpdir: PathBuf,
     /// Which file layers to build.
@@ -94,13 +99,14 @@ impl Plan {
             host,
             cwd,
             command,
+            job_server,
             tmpdir,
             layers,
         } = inputs;
         let argv = resolve_shell(command, host);
         Ok(Self {
             mounts: mounts::plan(&policy.filesystem, layers),
-            ruleset: ruleset::plan(&policy.filesystem, command, layers),
+            ruleset: ruleset::plan(&policy.filesystem, job_server, layers),
             filters: filter::for_caller(host.uid == 0),
             listeners: listeners(),
             cwd,
@@ -112,7 +118,8 @@ impl Plan {
                 .iter()
                 .map(|word| c_string(word))
                 .collect::<Result<_>>()?,
-            env: environment::plan(host, &tmpdir)?,
+            env: environment::plan(&policy.environment, &tmpdir)?,
+            dropped: policy.environment.dropped().to_vec(),
             keep_fds: command.keep_fds.clone(),
             ids: (host.uid, host.gid),
         })
@@ -134,6 +141,11 @@ impl fmt::Display for Plan {
             writeln!(f, "listen: {role:?} on loopback port {port}")?;
         }
         writeln!(f, "cwd: {}", self.cwd)?;
+        // Values may be secrets: they are shown nowhere.
+        writeln!(f, "env: {} variables", self.env.len())?;
+        for dropped in &self.dropped {
+            writeln!(f, "env: {dropped}")?;
+        }
         write!(f, "keep: descriptors 0-2 {:?}", self.keep_fds)
     }
 }

@@ -1,14 +1,22 @@
 //! Which paths may be read and written: the precedence of the four lists in one function.
 
+mod decision;
+mod rules;
+
 use std::collections::HashSet;
-use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+
+pub use decision::{Decision, Right};
+pub use rules::Rule;
+
 use super::host::Host;
-use super::path::{self, RealPath};
-use crate::error::Result;
-use crate::settings::{self, Entry, Origin};
+use super::path::{self, FileKind, RealPath, Resolver, Way};
+use crate::error::{Error, Kind, Result};
+use crate::settings::{self, Entry};
+use rules::{List, Rules};
 
 /// What the command may do with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,10 +32,7 @@ pub enum Access {
 /// Which paths may be read and written.
 #[derive(Debug, Clone, Default)]
 pub struct Filesystem {
-    deny_read: Rules,
-    allow_read: Rules,
-    allow_write: Rules,
-    deny_write: Rules,
+    rules: Rules,
     pins: Vec<RealPath>,
     /// Directories of the launcher and above them.
     kept: Vec<PathBuf>,
@@ -35,22 +40,10 @@ pub struct Filesystem {
     warnings: Vec<String>,
 }
 
-/// One list, with its paths to look them up: thousands of entries still start fast.
-#[derive(Debug, Clone, Default)]
-struct Rules {
-    list: Vec<Rule>,
-    paths: HashSet<PathBuf>,
-}
-
-/// One path of one list.
-#[derive(Debug, Clone)]
-pub struct Rule {
-    /// The path, links resolved.
-    pub path: RealPath,
-    /// The entry as written.
-    pub entry: String,
-    /// Where it stands.
-    pub origin: Origin,
+/// One entry with the way its path takes.
+struct Named<'a> {
+    entry: &'a Entry,
+    way: Way,
 }
 
 /// Trees that every run replaces by its own: rules inside them have nothing to act on.
@@ -60,49 +53,56 @@ const PRIVATE_TREES: [&str; 2] = ["/dev", "/proc"];
 const KERNEL_TREES: [&str; 2] = ["/proc", "/sys"];
 
 /// Paths that are writable without being listed, where they exist (`srt-settings(5)`).
-const DEFAULT_WRITE: [&str; 3] = ["/tmp/claude", "~/.npm/_logs", "~/.claude/debug"];
+pub(super) const DEFAULT_WRITE: [&str; 3] = ["/tmp/claude", "~/.npm/_logs", "~/.claude/debug"];
+
+/// What the rules are made of.
+#[derive(Debug, Clone, Default)]
+pub struct Lists {
+    /// The four lists of the settings.
+    pub entries: settings::Filesystem,
+    /// Directories that are writable without being listed, where they exist.
+    pub default_write: Vec<Entry>,
+    /// Paths hidden whatever shows them again.
+    pub credentials: Vec<Entry>,
+    /// Files that are not written, whatever is granted.
+    pub protected: Vec<PathBuf>,
+}
 
 impl Filesystem {
-    /// Resolves the four lists and refuses what cannot be enforced.
+    /// Resolves the lists and refuses what cannot be enforced.
     ///
     /// # Errors
     /// An entry is not a path that can be protected or granted here.
-    pub fn from_settings(settings: &settings::Filesystem, host: &Host) -> Result<Self> {
+    pub fn from_lists(lists: &Lists, host: &Host) -> Result<Self> {
+        let settings = &lists.entries;
+        let mut resolver = Resolver::default();
+        let mut named = |entries| name_all(entries, host, &mut resolver);
+        let deny_read = named(&settings.deny_read)?;
+        let allow_read = named(&settings.allow_read)?;
+        let allow_write = named(&settings.allow_write)?;
+        let deny_write = named(&settings.deny_write)?;
+        let credentials = named(&lists.credentials)?;
         let mut policy = Self::default();
-        policy.deny_read = policy.resolve_all(&settings.deny_read, host, Missing::Note)?;
-        policy.allow_read = policy.resolve_all(&settings.allow_read, host, Missing::Note)?;
-        policy.allow_write = policy.resolve_all(&settings.allow_write, host, Missing::Warn)?;
-        policy.add_default_write(host)?;
-        policy.deny_write = policy.resolve_all(&settings.deny_write, host, Missing::Judge)?;
+        policy.add(List::Credentials, &credentials, Missing::Note)?;
+        policy.add(List::DenyRead, &deny_read, Missing::Note)?;
+        policy.add(List::AllowRead, &allow_read, Missing::Note)?;
+        policy.add(List::AllowWrite, &allow_write, Missing::Warn)?;
+        policy.add_default_write(&lists.default_write, host)?;
+        policy.add(List::DenyWrite, &deny_write, Missing::Judge)?;
         policy.close_kernel_trees();
+        policy.protect(&lists.protected, host, &mut resolver)?;
         policy.refuse_hidden_root(&settings.deny_read)?;
-        policy.refuse_unprotected_names(&settings.deny_write, host)?;
-        policy.refuse_replaceable_grants(&settings.allow_read, host)?;
-        policy.refuse_replaceable_grants(&settings.allow_write, host)?;
-        policy.warn_of_hard_links();
+        policy.refuse_unprotected_names(&deny_write, &mut resolver)?;
+        policy.refuse_replaceable_grants(&allow_read, &mut resolver)?;
+        policy.refuse_replaceable_grants(&allow_write, &mut resolver)?;
+        policy.warn_of_hard_links(deny_read.iter().chain(&deny_write));
         policy.pin_ancestors();
         Ok(policy)
     }
 
-    /// Decides what the command may do with `path`, which must be absolute and free of links.
-    ///
-    /// Reading: the deepest of `denyRead` and the grants covering a path wins, a grant at
-    /// equal depth; `allowWrite` grants reading too. Writing: `allowWrite`, unless
-    /// `denyWrite` covers the path at any depth.
+    /// Returns what the command may do with `path`, as [`Filesystem::decide`] says.
     pub fn access(&self, path: &Path) -> Access {
-        let denied = self.deny_read.deepest(path);
-        let granted = self
-            .allow_read
-            .deepest(path)
-            .max(self.allow_write.deepest(path));
-        if denied > granted {
-            return Access::Hidden;
-        }
-        let writable = self.allow_write.deepest(path).is_some();
-        if writable && self.deny_write.deepest(path).is_none() {
-            return Access::Write;
-        }
-        Access::Read
+        self.decide(path).access
     }
 
     /// Grants writing to a directory made for this run.
@@ -110,36 +110,35 @@ impl Filesystem {
         // What the launcher removes afterwards must still be the directory it made.
         let run = path.as_path().ancestors().skip(1).map(Path::to_owned);
         self.kept.extend(run);
-        self.allow_write.push(Rule {
-            entry: path.to_string(),
-            path,
-            origin: Origin::built_in("filesystem.allowWrite"),
-        });
+        let rule = Rule::built_in("filesystem.allowWrite", path);
+        self.rules.push(List::AllowWrite, rule);
         self.pin_ancestors();
     }
 
     /// Returns the paths that the two deny lists name.
     pub fn denied(&self) -> Vec<RealPath> {
-        let rules = self.deny_read.list.iter().chain(&self.deny_write.list);
+        let lists = [List::DenyRead, List::Credentials, List::DenyWrite];
+        let rules = lists.into_iter().flat_map(|list| self.rules.list(list));
         rules.map(|rule| rule.path.clone()).collect()
     }
 
     /// Denies a path under its other names too, by the same rule.
     pub fn deny_aliases(&mut self, aliases: &[(&RealPath, RealPath)]) {
+        if aliases.is_empty() {
+            return;
+        }
         for (path, alias) in aliases {
-            for rules in [&mut self.deny_read, &mut self.deny_write] {
-                let of_path = rules.list.iter().find(|rule| rule.path == **path);
-                let Some(rule) = of_path.cloned() else {
+            for list in [List::DenyRead, List::Credentials, List::DenyWrite] {
+                let nearest = self.rules.covering(path.as_path()).rule(list);
+                let Some(rule) = nearest.filter(|rule| rule.path == **path).cloned() else {
                     continue;
                 };
                 self.notes.push(format!(
                     "{} `{}` is mounted at {alias} too: denied there as well",
                     rule.origin.key, rule.entry
                 ));
-                rules.push(Rule {
-                    path: alias.clone(),
-                    ..rule
-                });
+                let path = alias.clone();
+                self.rules.push(list, Rule { path, ..rule });
             }
         }
         self.pin_ancestors();
@@ -147,10 +146,12 @@ impl Filesystem {
 
     /// Returns every path where rights may change, parents before children, each once.
     pub fn boundaries(&self) -> Vec<&RealPath> {
-        let ruled = self.rules().map(|rule| &rule.path);
+        let ruled = self.rules.all().map(|rule| &rule.path);
         let mut paths: Vec<_> = ruled.chain(&self.pins).collect();
-        paths.sort_by(|a, b| a.depth().cmp(&b.depth()).then(a.as_path().cmp(b.as_path())));
-        paths.dedup_by(|a, b| a.as_path() == b.as_path());
+        // As bytes: these paths are normal, and comparing names one by one takes longer.
+        let name = |path: &&RealPath| path.as_path().as_os_str().to_owned();
+        paths.sort_by_cached_key(|path| (path.depth(), name(path)));
+        paths.dedup_by(|a, b| a.as_path().as_os_str() == b.as_path().as_os_str());
         paths
     }
 
@@ -171,17 +172,6 @@ impl Filesystem {
         &self.notes
     }
 
-    fn rules(&self) -> impl Iterator<Item = &Rule> {
-        [
-            &self.deny_read,
-            &self.allow_read,
-            &self.allow_write,
-            &self.deny_write,
-        ]
-        .into_iter()
-        .flat_map(|rules| &rules.list)
-    }
-
     fn pin_ancestors(&mut self) {
         let names = self.pinned_names();
         self.pins = names
@@ -193,41 +183,45 @@ impl Filesystem {
     /// Lists every directory between a writable root and what must stay in place below it. A mount
     /// point cannot be renamed (EBUSY), but its parent could be, and the name would be free.
     fn pinned_names(&self) -> Vec<PathBuf> {
-        let protected = self
-            .rules()
-            .filter(|rule| self.access(rule.path.as_path()) != Access::Write);
-        let ancestors = protected.flat_map(|rule| rule.path.as_path().ancestors().skip(1));
-        let mut writable: Vec<_> = ancestors
-            .chain(self.kept.iter().map(PathBuf::as_path))
+        let mut seen: HashSet<&Path> = HashSet::new();
+        for rule in self.rules.all() {
+            let path = rule.path.as_path();
+            // Above a directory that was seen, all were.
+            let unseen = |path: &&Path| !seen.contains(path);
+            let fresh: Vec<_> = path.ancestors().skip(1).take_while(unseen).collect();
+            if !fresh.is_empty() && self.access(path) != Access::Write {
+                seen.extend(fresh);
+            }
+        }
+        seen.extend(self.kept.iter().map(PathBuf::as_path));
+        let mut writable: Vec<_> = seen
+            .into_iter()
             .filter(|path| path.parent().is_some() && self.access(path) == Access::Write)
             .map(Path::to_path_buf)
             .collect();
         writable.sort();
-        writable.dedup();
         writable
     }
 
-    fn resolve_all(&mut self, entries: &[Entry], host: &Host, missing: Missing) -> Result<Rules> {
-        let mut rules = Rules::default();
-        for entry in entries {
-            let path = path::absolute(entry, host)?;
-            match RealPath::resolve(&path) {
+    fn add(&mut self, list: List, named: &[Named<'_>], missing: Missing) -> Result<()> {
+        for Named { entry, way } in named {
+            match way.real() {
                 Ok(path) => match refused_tree(entry, path.as_path()) {
                     Some(reason) => return Err(path::entry_error(entry, reason)),
                     None if in_private_tree(path.as_path()) => self.notes.push(format!(
                         "{} `{}` has no effect: /dev and /proc are the sandbox's own",
                         entry.origin.key, entry.text
                     )),
-                    None => rules.push(rule(entry, path)),
+                    None => self.rules.push(list, Rule::new(entry, path)),
                 },
-                Err(error) if is_missing(&error) => self.missing(entry, missing),
+                Err(_) if is_missing(way) => self.missing(entry, missing),
                 Err(error) => {
                     return Err(path::entry_error(entry, "cannot be resolved")
-                        .call(format!("realpath({})", path.display()), error));
+                        .call(format!("realpath({})", way.end.display()), error));
                 }
             }
         }
-        Ok(rules)
+        Ok(())
     }
 
     fn missing(&mut self, entry: &Entry, missing: Missing) {
@@ -245,18 +239,9 @@ impl Filesystem {
         }
     }
 
-    fn add_default_write(&mut self, host: &Host) -> Result<()> {
-        for text in DEFAULT_WRITE {
-            if text.starts_with('~') && host.home.is_none() {
-                continue;
-            }
-            let origin = Origin::built_in("filesystem.allowWrite");
-            let entry = Entry {
-                text: text.to_owned(),
-                literal: true,
-                origin,
-            };
-            let named = path::absolute(&entry, host)?;
+    fn add_default_write(&mut self, entries: &[Entry], host: &Host) -> Result<()> {
+        for entry in entries {
+            let named = path::absolute(entry, host)?;
             if !is_own_directory(&named, host.uid) {
                 continue;
             }
@@ -265,8 +250,35 @@ impl Filesystem {
             };
             // A default must not re-open what the settings hide.
             if self.access(path.as_path()) != Access::Hidden {
-                self.allow_write.push(rule(&entry, path));
+                self.rules.push(List::AllowWrite, Rule::new(entry, path));
             }
+        }
+        Ok(())
+    }
+
+    /// Keeps files of ours from being written, and from being replaced by way of a link.
+    fn protect(&mut self, paths: &[PathBuf], host: &Host, resolver: &mut Resolver) -> Result<()> {
+        for path in paths {
+            let way = resolver.way(&host.cwd.join(path));
+            let mut links = way.links.iter();
+            if let Some(link) = links.find(|link| self.is_in_writable(link, resolver)) {
+                return Err(Error::new(
+                    Kind::Settings,
+                    format!(
+                        "{} leads over {}, a link in a writable directory: a command could \
+                         replace the settings of the next run",
+                        path.display(),
+                        link.display()
+                    ),
+                )
+                .with_hint("put the file itself there, or name the file the link leads to"));
+            }
+            let real = way.real().map_err(|error| {
+                Error::new(Kind::Settings, format!("cannot protect {}", path.display()))
+                    .call("realpath", error)
+            })?;
+            let rule = Rule::built_in("filesystem.denyWrite", real);
+            self.rules.push(List::DenyWrite, rule);
         }
         Ok(())
     }
@@ -275,11 +287,7 @@ impl Filesystem {
         if self.access(Path::new("/")) != Access::Hidden {
             return Ok(());
         }
-        let root = self
-            .deny_read
-            .list
-            .iter()
-            .find(|rule| rule.path.depth() == 0);
+        let root = self.decide(Path::new("/")).read_rule;
         let entry = entries
             .iter()
             .find(|entry| root.is_some_and(|root| root.entry == entry.text));
@@ -295,10 +303,10 @@ impl Filesystem {
 
     /// Refuses what a mount cannot keep: a link that could be replaced, since a mount covers
     /// only what it leads to, and a name that could be made, since there is nothing to cover.
-    fn refuse_unprotected_names(&self, entries: &[Entry], host: &Host) -> Result<()> {
-        for entry in entries {
-            let way = path::way(&path::absolute(entry, host)?);
-            let replaceable = way.links.iter().find(|link| self.is_in_writable(link));
+    fn refuse_unprotected_names(&self, named: &[Named<'_>], resolver: &mut Resolver) -> Result<()> {
+        for Named { entry, way } in named {
+            let mut links = way.links.iter();
+            let replaceable = links.find(|link| self.is_in_writable(link, resolver));
             if let Some(link) = replaceable {
                 let what = format!(
                     "{} is a link in a writable directory: it could be replaced",
@@ -308,7 +316,7 @@ impl Filesystem {
                     "name the path it leads to, and deny writing to the directory of the link",
                 ));
             }
-            if !way.end.exists() && self.is_in_writable(&way.end) {
+            if way.found.is_err() && self.is_in_writable(&way.end, resolver) {
                 return Err(path::entry_error(
                     entry,
                     "does not exist in a writable directory, where nothing keeps it from being made",
@@ -320,12 +328,16 @@ impl Filesystem {
     }
 
     /// Refuses a grant that a command could make lead anywhere, for the next run to open.
-    fn refuse_replaceable_grants(&self, entries: &[Entry], host: &Host) -> Result<()> {
-        for entry in entries {
-            let way = path::way(&path::absolute(entry, host)?);
-            let replaceable = way.links.iter().find(|link| self.is_in_writable(link));
+    fn refuse_replaceable_grants(
+        &self,
+        named: &[Named<'_>],
+        resolver: &mut Resolver,
+    ) -> Result<()> {
+        for Named { entry, way } in named {
+            let mut links = way.links.iter();
+            let replaceable = links.find(|link| self.is_in_writable(link, resolver));
             if let Some(link) = replaceable
-                && !self.is_in_writable(&way.end)
+                && !self.is_in_writable(&way.end, resolver)
             {
                 let what = format!(
                     "{} is a link in a writable directory: a command could make the next run grant anything",
@@ -340,9 +352,9 @@ impl Filesystem {
 
     /// Tells whether the command may change the directory that holds `path`, or the nearest
     /// one that exists. `path` is free of links but for its last name.
-    fn is_in_writable(&self, path: &Path) -> bool {
+    fn is_in_writable(&self, path: &Path, resolver: &mut Resolver) -> bool {
         let mut parents = path.ancestors().skip(1);
-        let parent = parents.find(|parent| parent.exists());
+        let parent = parents.find(|parent| resolver.is_there(parent));
         parent.is_some_and(|parent| self.access(parent) == Access::Write)
     }
 
@@ -351,30 +363,36 @@ impl Filesystem {
     fn close_kernel_trees(&mut self) {
         for tree in KERNEL_TREES {
             if let Ok(path) = RealPath::resolve(Path::new(tree)) {
-                self.deny_write.push(Rule {
-                    path,
-                    entry: tree.to_owned(),
-                    origin: Origin::built_in("filesystem.denyWrite"),
-                });
+                let rule = Rule::built_in("filesystem.denyWrite", path);
+                self.rules.push(List::DenyWrite, rule);
             }
         }
     }
 
     /// A rule covers a name; the other names of the same file stay as they are.
-    fn warn_of_hard_links(&mut self) {
-        let denied = self.deny_read.list.iter().chain(&self.deny_write.list);
-        let linked = denied.filter_map(|rule| {
-            let meta = std::fs::symlink_metadata(rule.path.as_path()).ok()?;
-            let names = meta.nlink();
-            (meta.is_file() && names > 1).then(|| {
-                format!(
-                    "{} `{}` has {names} names (hard links): only this one is covered",
-                    rule.origin.key, rule.entry
-                )
-            })
-        });
-        self.warnings.extend(linked.collect::<Vec<_>>());
+    fn warn_of_hard_links<'a>(&mut self, denied: impl Iterator<Item = &'a Named<'a>>) {
+        for Named { entry, way } in denied {
+            let is_file = way.found.is_ok_and(|id| id.kind == FileKind::File);
+            if is_file && way.names > 1 && !in_private_tree(&way.end) {
+                self.warnings.push(format!(
+                    "{} `{}` has {} names (hard links): only this one is covered",
+                    entry.origin.key, entry.text, way.names
+                ));
+            }
+        }
     }
+}
+
+fn name_all<'a>(
+    entries: &'a [Entry],
+    host: &Host,
+    resolver: &mut Resolver,
+) -> Result<Vec<Named<'a>>> {
+    let named = entries.iter().map(|entry| {
+        let way = resolver.way(&path::absolute(entry, host)?);
+        Ok(Named { entry, way })
+    });
+    named.collect()
 }
 
 /// What to do about an entry that names nothing.
@@ -384,27 +402,6 @@ enum Missing {
     Warn,
     /// Allowed where nobody can make it; see [`Filesystem::refuse_unprotected_names`].
     Judge,
-}
-
-impl Rules {
-    fn push(&mut self, rule: Rule) {
-        self.paths.insert(rule.path.as_path().to_owned());
-        self.list.push(rule);
-    }
-
-    /// Returns the depth of the deepest rule covering `path`.
-    fn deepest(&self, path: &Path) -> Option<usize> {
-        let covering = path.ancestors().find(|at| self.paths.contains(*at));
-        covering.map(path::depth)
-    }
-}
-
-fn rule(entry: &Entry, path: RealPath) -> Rule {
-    Rule {
-        path,
-        entry: entry.text.clone(),
-        origin: entry.origin.clone(),
-    }
 }
 
 /// Anybody can make a name in /tmp that is known before, as a link to what its maker wants
@@ -431,11 +428,8 @@ fn refused_tree(entry: &Entry, path: &Path) -> Option<&'static str> {
     }
 }
 
-fn is_missing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+fn is_missing(way: &Way) -> bool {
+    matches!(way.found, Err(Errno::ENOENT | Errno::ENOTDIR))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //!
 //! Judges no host: two spellings of one destination become equal here, and nothing else does.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -61,7 +62,8 @@ impl fmt::Display for Target {
 }
 
 impl Host {
-    /// Parses a name, an IPv4 address in any spelling of the URL standard, or `[v6]`.
+    /// Parses a name in any script, an IPv4 address in any spelling of the URL standard, or
+    /// `[v6]`. The one way from text to host, for entries of the settings and for requests.
     ///
     /// # Errors
     /// The text is no host, or holds anything that another parser may take for a separator.
@@ -72,13 +74,14 @@ impl Host {
                 .ok_or(Malformed("the bracket of the IPv6 address is not closed"))?;
             return parse_v6(inner).map(Self::from);
         }
-        check_characters(text)?;
-        let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
-        check_labels(&name)?;
-        if ends_in_number(&name) {
-            return parse_v4(&name).map(|address| Self::Ip(address.into()));
+        let ascii = to_ascii(text)?;
+        check_characters(&ascii)?;
+        let name = ascii.strip_suffix('.').unwrap_or(&ascii);
+        check_labels(name)?;
+        if ends_in_number(name) {
+            return parse_v4(name).map(|address| Self::Ip(address.into()));
         }
-        Ok(Self::Name(name))
+        Ok(Self::Name(name.to_owned()))
     }
 
     /// Tells whether this is `localhost` or a name below it, which lead to loopback only.
@@ -172,14 +175,20 @@ fn parse_v6(text: &str) -> Result<IpAddr, Malformed> {
     Ok(canonical(address.into()))
 }
 
+/// Takes a name to lower case ASCII as URLs do: UTS #46 without transitional rules, so that
+/// `ß` stays itself. An `xn--` label that no name encodes to is refused.
+fn to_ascii(text: &str) -> Result<Cow<'_, str>, Malformed> {
+    // What comes out is checked more strictly than any of idna's own lists would.
+    idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::EMPTY).map_err(|_| {
+        Malformed("the host holds a character or an `xn--` label that no international name has")
+    })
+}
+
 /// Lets letters, digits, `-`, `_` and `.` through. Everything else is either a separator to
 /// some parser (`@`, `\`, `#`, `;`, `,`, `%`), or a way to break a log line.
 fn check_characters(text: &str) -> Result<(), Malformed> {
     if text.contains('@') {
         return Err(Malformed("user and password are not accepted in a host"));
-    }
-    if !text.is_ascii() {
-        return Err(Malformed("the host is not ASCII; write its `xn--` form"));
     }
     let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     match text.bytes().all(good) {

@@ -1,19 +1,26 @@
 //! Which destinations may be reached: the one decision every proxy asks for.
 
+mod decision;
 mod denial;
+mod hosts;
 mod pattern;
+mod table;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+pub use decision::Decision;
 pub use denial::Denial;
+pub use pattern::Rule;
+pub(crate) use pattern::{List, intersection};
+pub(crate) use table::Table;
 
 use super::address;
 use super::hostname::Target;
 use crate::audit::event;
 use crate::error::Result;
 use crate::settings;
-use pattern::{List, Rule};
+use hosts::Hosts;
 
 /// Which hosts may be reached. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -21,8 +28,8 @@ pub struct Network(Arc<Rules>);
 
 #[derive(Debug)]
 struct Rules {
-    allowed: Vec<Rule>,
-    denied: Vec<Rule>,
+    allowed: Table,
+    denied: Table,
     own_addresses: Vec<IpAddr>,
 }
 
@@ -31,7 +38,7 @@ struct Rules {
 pub struct Permit {
     rules: Arc<Rules>,
     target: Target,
-    allowed_by: usize,
+    allowed_by: Rule,
 }
 
 impl Network {
@@ -44,36 +51,42 @@ impl Network {
         settings: &settings::Network,
         host_addresses: Vec<IpAddr>,
     ) -> Result<Self> {
-        let read = |entries: &[settings::Entry], list| -> Result<Vec<Rule>> {
-            entries
-                .iter()
-                .map(|entry| Rule::parse(entry, list))
-                .collect()
-        };
         Ok(Self(Arc::new(Rules {
-            allowed: read(&settings.allowed_domains, List::Allowed)?,
-            denied: read(&settings.denied_domains, List::Denied)?,
+            allowed: Table::parse(&settings.allowed_domains, List::Allowed)?,
+            denied: Table::parse(&settings.denied_domains, List::Denied)?,
             own_addresses: host_addresses,
         })))
     }
 
-    /// Decides on one target, before any name is resolved.
+    /// Decides on one target, before any name is resolved. Deny rules win; no rule means no.
+    pub fn decide(&self, target: &Target) -> Decision<'_> {
+        let Self(rules) = self;
+        let hosts = Hosts::from(&target.host);
+        if let Some(rule) = rules.denied.first(&hosts, target.port) {
+            return Decision::Denied(rule);
+        }
+        if let Some(rule) = rules.allowed.first(&hosts, target.port) {
+            return Decision::Allowed(rule);
+        }
+        let below = Hosts::below(&target.host);
+        let wildcard = below.and_then(|below| rules.allowed.first(&below, target.port));
+        Decision::Unlisted(wildcard)
+    }
+
+    /// Turns the decision on a target into the right to dial it.
     ///
     /// # Errors
     /// A deny rule matches, or no allow rule does.
     pub fn check(&self, target: Target) -> Result<Permit, Denial> {
-        let Self(rules) = self;
-        if let Some(rule) = rules.denied.iter().find(|rule| rule.covers(&target)) {
-            return Err(Denial::by_rule(&target, rule));
-        }
-        if let Some(allowed_by) = rules.allowed.iter().position(|rule| rule.covers(&target)) {
-            return Ok(Permit {
-                rules: Arc::clone(rules),
+        match self.decide(&target) {
+            Decision::Allowed(rule) => Ok(Permit {
+                rules: Arc::clone(&self.0),
+                allowed_by: rule.clone(),
                 target,
-                allowed_by,
-            });
+            }),
+            Decision::Denied(rule) => Err(Denial::by_rule(&target, rule)),
+            Decision::Unlisted(wildcard) => Err(Denial::unlisted(&target, wildcard)),
         }
-        Err(Denial::unlisted(&target))
     }
 }
 
@@ -85,7 +98,7 @@ impl Permit {
 
     /// Returns the rule that allows it.
     pub fn rule(&self) -> event::Rule<'_> {
-        self.rules.allowed[self.allowed_by].describe()
+        self.allowed_by.describe()
     }
 
     /// Decides on one address that the target's name leads to.
@@ -95,18 +108,14 @@ impl Permit {
     pub fn admit(&self, address: IpAddr) -> Result<SocketAddr, Denial> {
         let port = self.target.port;
         let readings = address::readings(address);
-        let lists = |rule: &&Rule| readings.iter().any(|address| rule.lists(*address, port));
-        if let Some(rule) = self.rules.denied.iter().find(lists) {
+        let denied = &self.rules.denied;
+        let mut listed = readings.iter();
+        if let Some(rule) = listed.find_map(|address| denied.listing(*address, port)) {
             return Err(Denial::by_address_rule(&self.target, rule));
         }
         let canonical = readings[0];
         let admitted = SocketAddr::new(canonical, port);
-        if self
-            .rules
-            .allowed
-            .iter()
-            .any(|rule| rule.lists(canonical, port))
-        {
+        if self.rules.allowed.listing(canonical, port).is_some() {
             return Ok(admitted);
         }
         // An entry `localhost` can mean nothing but loopback, and must not mean more.

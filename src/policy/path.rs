@@ -1,9 +1,13 @@
 //! Paths of rules: absolute, with every link resolved, and known by what they name.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
 
 use super::host::Host;
 use crate::error::{Error, Kind, Result};
@@ -42,14 +46,8 @@ impl RealPath {
     ///
     /// # Errors
     /// As `realpath(3)`: `ENOENT`, `EACCES`, `ELOOP`, …
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "this is the one place that resolves paths"
-    )]
     pub fn resolve(path: &Path) -> io::Result<Self> {
-        let path = std::fs::canonicalize(path)?;
-        let id = FileId::of(&std::fs::symlink_metadata(&path)?);
-        Ok(Self { path, id })
+        way(path).real()
     }
 
     /// Takes a path that need not exist, for tests of what is pure.
@@ -110,40 +108,155 @@ pub struct Way {
     pub links: Vec<PathBuf>,
     /// Where it ends, free of links, whether or not something is there.
     pub end: PathBuf,
+    /// What is there.
+    pub found: Result<FileId, Errno>,
+    /// How many names (hard links) it has.
+    pub names: u64,
+}
+
+impl Way {
+    /// Returns the path that exists at the end.
+    ///
+    /// # Errors
+    /// Nothing is there, or it cannot be looked at.
+    pub fn real(&self) -> io::Result<RealPath> {
+        Ok(RealPath {
+            path: self.end.clone(),
+            id: self.found?,
+        })
+    }
+}
+
+/// Follows an absolute path link by link, also where it leads to nothing.
+pub fn way(path: &Path) -> Way {
+    Resolver::default().way(path)
 }
 
 /// As many links as the kernel follows before it answers ELOOP; see path_resolution(7).
 const MAX_LINKS: usize = 40;
 
-/// Follows an absolute path link by link, also where it leads to nothing.
-pub fn way(path: &Path) -> Way {
-    let mut links = Vec::new();
-    let mut end = PathBuf::from("/");
-    let mut ahead: Vec<PathBuf> = backwards(path);
-    while let Some(name) = ahead.pop() {
-        if name.as_os_str() == ".." {
-            end.pop();
-            continue;
-        }
-        let next = end.join(&name);
-        match std::fs::read_link(&next) {
-            Ok(target) if links.len() < MAX_LINKS => {
-                if target.is_absolute() {
-                    end = PathBuf::from("/");
-                }
-                ahead.extend(backwards(&target));
-                links.push(next);
-            }
-            _ => end = next,
-        }
-    }
-    Way { links, end }
+/// Follows many paths: what several have in common is looked at once.
+#[derive(Debug, Default)]
+pub struct Resolver {
+    /// What is at paths that others go through, by paths free of links but for the last name.
+    seen: HashMap<PathBuf, Found>,
+    /// The links and the end of the way to a directory, by its path as written.
+    directories: HashMap<PathBuf, (Vec<PathBuf>, PathBuf)>,
 }
 
-fn backwards(path: &Path) -> Vec<PathBuf> {
+/// What is at a path, without following it.
+#[derive(Debug, Clone)]
+enum Found {
+    Link(PathBuf),
+    File(FileId, u64),
+    Nothing(Errno),
+}
+
+impl Resolver {
+    /// Follows an absolute path link by link, also where it leads to nothing. `..` leads to the
+    /// directory above what was named before, even if that is missing: a deny that is written
+    /// so covers what its text says.
+    pub fn way(&mut self, path: &Path) -> Way {
+        let mut directory = path.parent();
+        let known = directory.and_then(|directory| self.directories.get(directory));
+        let (mut links, mut end, mut ahead) = match known {
+            Some((links, end)) => {
+                directory = None;
+                let last: PathBuf = path.components().next_back().into_iter().collect();
+                (links.clone(), end.clone(), backwards(&last))
+            }
+            None => (Vec::new(), PathBuf::from("/"), backwards(path)),
+        };
+        while let Some(name) = ahead.pop() {
+            if ahead.is_empty()
+                && let Some(directory) = directory.take()
+            {
+                let way = (links.clone(), end.clone());
+                self.directories.insert(directory.to_owned(), way);
+            }
+            if name == ".." {
+                end.pop();
+                continue;
+            }
+            end.push(&name);
+            let found = match ahead.is_empty() {
+                true => look(&end),
+                false => self.look(&end),
+            };
+            match found {
+                Found::Link(target) if links.len() < MAX_LINKS => {
+                    links.push(end.clone());
+                    match target.is_absolute() {
+                        true => end = PathBuf::from("/"),
+                        false => _ = end.pop(),
+                    }
+                    ahead.extend(backwards(&target));
+                }
+                // The kernel gives up here too, whatever it is about to find.
+                Found::Link(_) => {
+                    let rest = ahead.iter().rev();
+                    rest.for_each(|name| match name == ".." {
+                        true => _ = end.pop(),
+                        false => end.push(name),
+                    });
+                    return arrive(links, end, Found::Nothing(Errno::ELOOP));
+                }
+                found if ahead.is_empty() => return arrive(links, end, found),
+                _ => {}
+            }
+        }
+        let found = self.look(&end);
+        arrive(links, end, found)
+    }
+
+    /// Tells whether something is at `path`, which is free of links but for its last name.
+    pub fn is_there(&mut self, path: &Path) -> bool {
+        !matches!(self.look(path), Found::Nothing(_))
+    }
+
+    fn look(&mut self, path: &Path) -> Found {
+        if let Some(found) = self.seen.get(path) {
+            return found.clone();
+        }
+        let found = look(path);
+        self.seen.insert(path.to_owned(), found.clone());
+        found
+    }
+}
+
+fn look(path: &Path) -> Found {
+    let errno = |error: io::Error| {
+        let code = error.raw_os_error();
+        Found::Nothing(code.map_or(Errno::EINVAL, Errno::from_raw))
+    };
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_symlink() => match std::fs::read_link(path) {
+            Ok(target) => Found::Link(target),
+            Err(error) => errno(error),
+        },
+        Ok(meta) => Found::File(FileId::of(&meta), meta.nlink()),
+        Err(error) => errno(error),
+    }
+}
+
+fn arrive(links: Vec<PathBuf>, end: PathBuf, found: Found) -> Way {
+    let (found, names) = match found {
+        Found::File(id, names) => (Ok(id), names),
+        Found::Nothing(errno) => (Err(errno), 0),
+        Found::Link(_) => (Err(Errno::ELOOP), 0),
+    };
+    Way {
+        links,
+        end,
+        found,
+        names,
+    }
+}
+
+fn backwards(path: &Path) -> Vec<OsString> {
     let names = path.components().filter_map(|part| match part {
-        Component::Normal(name) => Some(PathBuf::from(name)),
-        Component::ParentDir => Some(PathBuf::from("..")),
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some(OsString::from("..")),
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     });
     let mut names: Vec<_> = names.collect();
@@ -165,7 +278,7 @@ pub fn depth(path: &Path) -> usize {
 /// The entry needs a home directory and there is none, or holds pattern characters.
 pub fn absolute(entry: &Entry, host: &Host) -> Result<PathBuf> {
     let text = entry.text.as_str();
-    if !entry.literal && text.contains(['*', '?', '[', ']', '{', '}']) {
+    if !entry.literal && has_pattern(text) {
         return Err(entry_error(entry, "patterns are not supported by this version").with_hint(
             "name each path, or write { \"path\": …, \"literal\": true } for a name that holds such a character",
         ));
@@ -189,6 +302,11 @@ pub fn absolute(entry: &Entry, host: &Host) -> Result<PathBuf> {
         .with_hint("set HOME, or write the path out")
     })?;
     Ok(plain(&home.join(rest)))
+}
+
+/// Tells whether a text holds pattern characters, which mean themselves in literal entries alone.
+pub fn has_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '[', ']', '{', '}'])
 }
 
 /// Drops `.` and the slashes at the end: the kernel takes `file/` for a directory that does
@@ -216,6 +334,66 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn a_resolver_that_knows_the_directories_finds_the_same_ways() {
+        // One level down: other tests make names in /tmp, and `..` counts them.
+        let dir = Path::new("/tmp").join(format!("srt-ways-{}/dir", std::process::id()));
+        std::fs::create_dir_all(dir.join("a/b/c")).expect("the name is ours");
+        let dir = RealPath::resolve(&dir).expect("just made").path;
+        std::fs::write(dir.join("a/file"), "").expect("just made");
+        std::fs::hard_link(dir.join("a/file"), dir.join("a/b/same")).expect("the name is free");
+        symlink("a/b", dir.join("to-b")).expect("the name is free");
+        symlink("../../to-b", dir.join("a/b/round")).expect("the name is free");
+        symlink("missing/../x", dir.join("odd")).expect("the name is free");
+
+        let names = [
+            "a", "b", "c", "file", "same", "to-b", "round", "odd", "missing", "..",
+        ];
+        let mut generator = crate::policy::generator::Generator(7);
+        let mut resolver = Resolver::default();
+        let (mut found, mut linked) = (0, 0);
+        for _ in 0..2_000 {
+            let mut path = dir.join(generator.pick(&names));
+            path.extend(generator.some(&names, 5));
+            let known = resolver.way(&path);
+            assert_eq!(known, way(&path), "{}", path.display());
+            if let Ok(real) = known.real() {
+                // The kernel agrees wherever it finds something at all.
+                let meta = std::fs::metadata(&path).or_else(|_| std::fs::metadata(real.as_path()));
+                assert_eq!(meta.map(|meta| meta.ino()).ok(), Some(real.id().ino));
+                found += 1;
+            }
+            linked += usize::from(!known.links.is_empty());
+        }
+        assert!(found > 100 && linked > 100, "{found} {linked}");
+        let same = way(&dir.join("a/b/same"));
+        assert_eq!(
+            (same.names, same.found.map(|id| id.kind)),
+            (2, Ok(FileKind::File))
+        );
+        std::fs::remove_dir_all(dir.parent().expect("two levels")).expect("the name is ours");
+    }
+
+    #[test]
+    fn more_links_than_the_kernel_follows_lead_nowhere() {
+        let dir = Path::new("/tmp").join(format!("srt-links-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("d")).expect("the name is ours");
+        let dir = RealPath::resolve(&dir).expect("just made").path;
+        symlink(".", dir.join("d/l")).expect("the name is free");
+        let through = |count: usize| {
+            let mut path = dir.join("d");
+            path.extend(std::iter::repeat_n("l", count));
+            way(&path.join("x/../y"))
+        };
+        assert_eq!(through(MAX_LINKS).found, Err(Errno::ENOENT));
+        let lost = through(MAX_LINKS + 1);
+        assert_eq!(
+            (lost.found, lost.end),
+            (Err(Errno::ELOOP), dir.join("d/l/y"))
+        );
+        std::fs::remove_dir_all(&dir).expect("the name is ours");
+    }
 
     #[test]
     fn the_way_of_a_path_names_every_link_and_the_end() {

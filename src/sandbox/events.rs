@@ -17,8 +17,11 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     for (key, note) in settings.notes() {
         audit.verbose(format_args!("`{key}` {note}"));
     }
-    for note in policy.filesystem.notes() {
+    for note in policy.notes.iter().chain(policy.filesystem.notes()) {
         audit.verbose(format_args!("{note}"));
+    }
+    for dropped in policy.environment.dropped() {
+        audit.verbose(format_args!("{dropped}"));
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
@@ -28,6 +30,12 @@ const READY: u8 = b'R';
 const FAILED: u8 = b'F';
 
 const MAX_DATAGRAM: usize = 64 * 1024;
+
+/// Events recorded before the launcher looks at its signals again.
+const BATCH: usize = 64;
+
+/// How long the proxies may take to send the last events of a sandbox that is gone.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 impl Proxies {
     /// Forks the process; it serves once `init` has handed its listeners over on `socket`.
@@ -81,14 +89,44 @@ impl Proxies {
         &self.line
     }
 
-    /// Records every event that has come, without waiting for more.
+    /// Records what has come, without waiting for more. Bounded: signals must get their turn
+    /// beside a command that asks without pause.
     pub(super) fn record_events(&self, audit: &Audit) {
-        let mut datagram = vec![0; MAX_DATAGRAM];
-        while let Ok((len @ 1.., _)) =
-            rustix::net::recv(&self.line, &mut datagram, RecvFlags::DONTWAIT)
-        {
-            audit.record_received(&datagram[..len]);
+        for _ in 0..BATCH {
+            if !self.record_next(audit) {
+                return;
+            }
         }
+    }
+
+    /// Records everything that is still to come, once the sandbox is gone: the proxies see its
+    /// end and close the line.
+    pub(super) fn record_rest(&self, audit: &Audit) {
+        if !audit.is_recording() {
+            return;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let mut fds = [PollFd::new(self.line.as_fd(), PollFlags::POLLIN)];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+            match poll(&mut fds, left) {
+                Ok(1..) if self.record_next(audit) => {}
+                Err(Errno::EINTR) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Records one event that has come; tells whether there was one.
+    fn record_next(&self, audit: &Audit) -> bool {
+        let mut datagram = [0; MAX_DATAGRAM];
+        let received = rustix::net::recv(&self.line, &mut datagram, RecvFlags::DONTWAIT);
+        let Ok((len @ 1.., _)) = received else {
+            return false;
+        };
+        audit.record_received(&datagram[..len]);
+        true
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a settings key may hold and what it does to a policy. The keys stand in [`super::keys`].
+//! What a settings key may hold and what it does to a policy. The keys stand in `keys`.
 
 use super::keys::GROUPS;
 use super::source::quoted;

@@ -80,12 +80,14 @@ impl Values {
 
     /// Returns the entries of a list; none where it is absent.
     pub fn list(&self, key: &str) -> &[Entry] {
-        match self.get(key) {
-            Some(Value {
-                data: Data::List(entries),
-                ..
-            }) => entries,
-            _ => &[],
+        self.list_if_given(key).unwrap_or_default()
+    }
+
+    /// Returns the entries of a list, also where it is empty; `None` where it is absent.
+    pub fn list_if_given(&self, key: &str) -> Option<&[Entry]> {
+        match &self.get(key)?.data {
+            Data::List(entries) => Some(entries),
+            _ => None,
         }
     }
 

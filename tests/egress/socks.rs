@@ -66,6 +66,7 @@ fn names_and_addresses_are_connected_when_listed_and_get_code_2_when_not() {
         by_name(1, "0x7f.1", port),
         by_address(1, &[127, 0, 0, 1], port),
         by_address(4, &v4_mapped, port),
+        by_name(1, "::ffff:127.0.0.1", port),
     ];
     let open = Proxy::start(&["app.localhost", "127.0.0.1"], &[]);
     let closed = Proxy::start(&["other.localhost"], &[]);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::harness::{Scratch, Srt, outside, run, skip};
+use super::harness::{Scratch, Srt, outside, run, skip, wrapped};
 use super::listing;
 
 #[test]
@@ -28,6 +28,46 @@ fn what_a_command_leaves_in_tmpdir_is_removed_whatever_its_mode() {
     let ran = Srt::new(&scratch).sh(script).succeeds();
     let tmpdir = PathBuf::from(ran.stdout.trim());
     assert!(tmpdir.is_absolute() && !tmpdir.exists());
+}
+
+#[test]
+fn a_tree_deeper_than_descriptors_and_paths_reach_is_removed() {
+    let scratch = Scratch::new("deep");
+    // Wide too, and with names that look like those the removal may choose.
+    let script = "
+import os
+os.chdir(os.environ['TMPDIR'])
+for name in range(50): os.makedirs(f'{name}/{name}'); open(f'{name}/file', 'x')
+os.mkdir('start'); os.chdir('start')
+for level in range(600):
+    os.mkdir('directory'); os.mkdir('0'); os.chmod('0', 0)
+    os.symlink('..', 'link'); open('1', 'x')
+    os.chdir('directory')
+    os.chmod('..', 0o500)
+print(os.environ['TMPDIR'])
+";
+    let srt = Srt::new(&scratch).into_command(&["python3", "-c", script]);
+    let few = "ulimit -n 200; exec \"$0\" \"$@\"";
+    let ran = run(&mut wrapped(&["sh", "-c", few], &srt)).succeeds();
+    let tmpdir = PathBuf::from(ran.stdout.trim());
+    assert!(tmpdir.is_absolute() && !tmpdir.exists());
+    assert!(!tmpdir.parent().expect("it has one").exists());
+}
+
+#[test]
+fn what_links_in_tmpdir_lead_to_is_kept() {
+    let scratch = Scratch::new("links");
+    let kept = scratch.file("outside/kept", "content");
+    outside(&format!("chmod 500 {}", scratch.path("outside").display())).succeeds();
+    let script = format!(
+        "ln -s {0} $TMPDIR/a; mkdir $TMPDIR/b; ln -s {0} $TMPDIR/b/c; ln -s {0}/kept $TMPDIR/d; echo $TMPDIR",
+        scratch.path("outside").display()
+    );
+    let ran = Srt::new(&scratch).sh(&script).succeeds();
+    assert!(!Path::new(ran.stdout.trim()).exists());
+    assert_eq!(super::content(&kept), "content");
+    let mode = outside(&format!("stat -c %a {}", scratch.path("outside").display()));
+    assert_eq!(mode.stdout, "500\n");
 }
 
 #[test]

@@ -123,6 +123,21 @@ impl Srt {
         self
     }
 
+    /// Sets a key of any kind: `env.inherit`.
+    #[must_use]
+    pub fn setting(mut self, key: &str, value: Value) -> Self {
+        let (section, name) = key.split_once('.').expect("a key is `section.name`");
+        self.settings[section][name] = value;
+        self
+    }
+
+    /// Adds flags of `srt`.
+    #[must_use]
+    pub fn flags(mut self, flags: &[impl AsRef<OsStr>]) -> Self {
+        self.command.args(flags);
+        self
+    }
+
     /// Grants writing below `path`.
     #[must_use]
     pub fn allow_write(self, path: impl AsRef<Path>) -> Self {

@@ -38,7 +38,8 @@ OPTIONS = argparse.Namespace()
 # Name: number on x86_64, on aarch64. From 424 up all architectures share one number.
 NUMBERS = {
     "acct": (163, 89), "add_key": (248, 217), "adjtimex": (159, 171), "bpf": (321, 280),
-    "chmod": (90, None), "chroot": (161, 51), "clock_settime": (227, 112), "clone": (56, 220),
+    "chmod": (90, None), "chroot": (161, 51), "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112), "clone": (56, 220),
     "clone3": (435, 435), "creat": (85, None), "delete_module": (176, 106),
     "fanotify_init": (300, 262), "fchmod": (91, 52), "fchmodat": (268, 53),
     "fchmodat2": (452, 452), "finit_module": (313, 273), "fsconfig": (431, 431),
@@ -75,6 +76,7 @@ CLOEXEC = 0o2000000
 FASTOPEN = 0x20000000
 HIGH = 1 << 32
 CLONE_THREAD = 0x00010000
+ADJ_TICK = 0x4000
 NAMESPACES = {
     "mount": 0x00020000, "cgroup": 0x02000000, "uts": 0x04000000, "ipc": 0x08000000,
     "user": 0x10000000, "pid": 0x20000000, "net": 0x40000000,
@@ -150,6 +152,11 @@ def queued_signal():
 def own_affinity():
     mask = sum(1 << cpu for cpu in os.sched_getaffinity(0))
     return memory(mask.to_bytes(128, sys.byteorder))
+
+
+def timex(modes):
+    """A struct timex of zeros: a tick of 0 is EINVAL for whoever may set it."""
+    return memory(struct.pack("I", modes).ljust(208, b"\0"))
 
 
 def sysv_objects():
@@ -281,6 +288,9 @@ ACTS = {
     # The machine.
     "acct": act("acct", BAD),
     "adjtimex": act("adjtimex", BAD),
+    "adjtimex-read": lambda: call("adjtimex", timex(0)),
+    "adjtimex-bad-tick": lambda: call("adjtimex", timex(ADJ_TICK)),
+    "clock_adjtime-bad-tick": lambda: call("clock_adjtime", 0, timex(ADJ_TICK)),
     "clock_settime": act("clock_settime", 99, BAD),
     "settimeofday": act("settimeofday", BAD, BAD),
     "delete_module": act("delete_module", BAD, 0),

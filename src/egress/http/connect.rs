@@ -66,7 +66,9 @@ impl Proxy {
         op: Op,
         permit: &Permit,
     ) -> Result<tokio::net::TcpStream, Refusal> {
+        let attempt = self.attempt(op, permit);
         let dialled = dial::dial(permit).await;
+        attempt.settle();
         if let Err(refusal) = &dialled {
             self.record_refusal(op, permit.target(), refusal);
         }

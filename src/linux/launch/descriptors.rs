@@ -42,25 +42,33 @@ pub fn check_kept(fds: &[RawFd]) -> Result<()> {
     }
 }
 
+/// Says what is wrong with a descriptor; what cannot be told apart is wrong too.
 fn refused(fd: BorrowedFd<'_>) -> Option<&'static str> {
-    let stat = rustix::fs::fstat(fd).ok()?;
+    let Ok(stat) = rustix::fs::fstat(fd) else {
+        return Some("of a kind that cannot be told");
+    };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory => Some("a directory"),
         FileType::BlockDevice => Some("a block device"),
         FileType::Socket => refused_socket(fd),
         _ if is_path_only(fd) => Some("a path without access to its file"),
-        _ => None,
+        FileType::RegularFile | FileType::CharacterDevice | FileType::Fifo => None,
+        // Objects that only have a descriptor: a process, a watch, a filter's listener.
+        _ => Some("an object of the kernel"),
     }
 }
 
 fn refused_socket(fd: BorrowedFd<'_>) -> Option<&'static str> {
-    let connected = [SocketType::STREAM, SocketType::SEQPACKET];
-    match sockopt::socket_domain(fd).ok()? {
-        AddressFamily::UNIX => match sockopt::socket_type(fd) {
-            Ok(kind) if connected.contains(&kind) => None,
-            _ => Some("a Unix datagram socket"),
-        },
-        _ => Some("a network socket"),
+    if sockopt::socket_domain(fd) != Ok(AddressFamily::UNIX) {
+        return Some("a network socket");
+    }
+    match sockopt::socket_type(fd) {
+        // One that is connected stays so; another could be connected to any server of the host.
+        Ok(SocketType::STREAM | SocketType::SEQPACKET) => {
+            let connected = rustix::net::getpeername(fd).is_ok();
+            (!connected).then_some("a socket that is not connected")
+        }
+        _ => Some("a Unix datagram socket"),
     }
 }
 

@@ -1,4 +1,5 @@
-//! A minimal `/dev`: a few nodes of the host, terminals and shared memory of its own.
+//! A minimal `/dev`: a few nodes of the host, terminals, shared memory and message queues
+//! of its own.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -67,5 +68,8 @@ pub(super) fn mount(
     }
     attach(&filesystems::terminals()?, &tree.root, &place.join("pts"))?;
     attach(&filesystems::tmpfs("1777")?, &tree.root, &place.join("shm"))?;
+    if let Some(queues) = filesystems::message_queues()? {
+        attach(&queues, &tree.root, &place.join("mqueue"))?;
+    }
     attach(egress_socket, &tree.root, &socket)
 }

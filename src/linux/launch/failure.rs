@@ -62,6 +62,8 @@ steps! {
     NewProc: "cannot mount a new /proc", "fsmount(proc)",
         "a container that hides part of /proc does not let a new one be mounted: start it with an unmasked /proc";
     NewTerminals: "cannot make a private /dev/pts", "fsmount(devpts)";
+    NewQueues: "cannot show the sandbox's message queues", "fsmount(mqueue)",
+        "in a container, allow the mount calls: they are part of the sandbox";
     FillTmpfs: "cannot fill a private tmpfs", "mkdirat";
     SwitchRoot: "cannot switch to the sandbox's root", "pivot_root",
         "the root of an initramfs cannot be switched: mount a file system and start srt on that";

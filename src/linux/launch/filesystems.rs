@@ -1,4 +1,4 @@
-//! New file systems of the kernel, by the fd-based API: tmpfs, proc, devpts.
+//! New file systems of the kernel, by the fd-based API: tmpfs, proc, devpts, mqueue.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -33,6 +33,19 @@ pub(super) fn terminals() -> Result<OwnedFd, Failure> {
     let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     let options = [("ptmxmode", "0666"), ("mode", "0620")];
     mount("devpts", &options, attributes).at(Step::NewTerminals)
+}
+
+/// Makes the view of this IPC namespace's message queues, detached. mq_open(3) works without
+/// it; Landlock grants by a place, and has no other for them.
+pub(super) fn message_queues() -> Result<Option<OwnedFd>, Failure> {
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    match mount("mqueue", &[], attributes) {
+        // A kernel without CONFIG_POSIX_MQUEUE has none to share.
+        Err(Errno::NODEV) => Ok(None),
+        other => other.at(Step::NewQueues).map(Some),
+    }
 }
 
 /// Makes an empty file or directory at `path` below `dir`, and its parents.

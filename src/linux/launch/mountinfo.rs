@@ -1,6 +1,6 @@
 //! The mount table of this process, with names as bytes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
@@ -66,9 +66,16 @@ pub(crate) fn aliases<'a>(
     for mount in mounts {
         by_device.entry(&mount.device).or_default().push(mount);
     }
+    let places: HashSet<&Path> = mounts.iter().map(|mount| mount.place.as_path()).collect();
+    let mut ids = HashMap::new();
     let mut found = Vec::new();
     for path in paths {
-        let own = mount_id(path.as_path()).ok().flatten();
+        // What is no mount point lies in the mount of its directory, which many paths share.
+        let on = match path.as_path().parent() {
+            Some(directory) if !places.contains(path.as_path()) => directory,
+            _ => path.as_path(),
+        };
+        let own = *ids.entry(on).or_insert_with(|| mount_id(on).ok().flatten());
         let Some(own) = own.and_then(|id| by_id.get(&id)) else {
             continue;
         };

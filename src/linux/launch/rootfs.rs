@@ -145,7 +145,14 @@ impl Tree {
             filesystems::make(&skeleton, below, *kind)?;
         }
         set_attributes(skeleton.as_fd(), MountAttr::READ_ONLY, path.as_path())?;
-        attach(&skeleton, &self.root, path.as_path())
+        let shown = identify(&skeleton).at_path(Step::FillTmpfs, path.as_path())?;
+        attach(&skeleton, &self.root, path.as_path())?;
+        expect_id(
+            &self.root,
+            below_root(path.as_path()),
+            shown,
+            path.as_path(),
+        )
     }
 
     /// Covers those of `names` below `place` that this kernel has.

@@ -3,18 +3,20 @@
 //! Every run holds a lock on its own directory. One without a lock was left by a run that was
 //! killed, and the next run of the same user removes it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, OFlags, StatVfsMountFlags, flock, statvfs};
+use rustix::fs::{Dir, FlockOperation, Mode, OFlags, StatVfsMountFlags, flock, openat, statvfs};
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
 };
 
+use super::removal::remove_tree;
 use crate::error::{Error, Kind, Result};
 use crate::policy::Host;
 use crate::policy::filesystem::{Access, Filesystem};
@@ -170,22 +172,32 @@ impl RunDirectory {
 
 /// Removes the directories of runs that were killed.
 fn sweep(parent: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else {
+    let Ok(parent) = open_directory(parent) else {
         return;
     };
-    for entry in entries.flatten().map(|entry| entry.path()) {
-        let Ok(directory) = open_directory(&entry) else {
+    let Ok(entries) = Dir::read_from(&parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            continue;
+        }
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let Ok(directory) = openat(&parent, name, flags, Mode::empty()) else {
             continue;
         };
         if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            remove_tree(&entry);
+            remove_tree(&parent, name);
         }
     }
 }
 
 impl Drop for RunDirectory {
     fn drop(&mut self) {
-        remove_tree(&self.path);
+        if let (Ok(parent), Some(name)) = (open_directory(&self.parent), self.path.file_name()) {
+            remove_tree(&parent, name);
+        }
         // Other runs of this user may be in it; the last one removes it.
         drop(fs::remove_dir(&self.parent));
     }
@@ -233,34 +245,4 @@ fn random_name() -> io::Result<OsString> {
         "{:016x}",
         u64::from_ne_bytes(bytes)
     )))
-}
-
-/// Removes what a command left, also directories it made unreadable.
-fn remove_tree(path: &Path) {
-    if fs::remove_dir_all(path).is_ok() {
-        return;
-    }
-    open_up(path);
-    // What still cannot be removed is left for the next run to try.
-    drop(fs::remove_dir_all(path));
-}
-
-fn open_up(directory: &Path) {
-    use std::os::unix::fs::PermissionsExt;
-    // chmod(2) follows links, and a command that may write here can leave one.
-    if fs::symlink_metadata(directory).is_ok_and(|found| !found.is_dir()) {
-        return;
-    }
-    drop(fs::set_permissions(
-        directory,
-        fs::Permissions::from_mode(PRIVATE),
-    ));
-    let Ok(entries) = fs::read_dir(directory) else {
-        return;
-    };
-    for entry in entries.flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
-        }
-    }
 }

@@ -1,4 +1,4 @@
-//! The environment of the command: the caller's, with the proxies and TMPDIR in it.
+//! The environment of the command: what the policy keeps of the caller's, and what we set.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{HTTP_PORT, SOCKS_PORT};
 use crate::error::{Error, Kind, Result};
-use crate::policy::Host;
+use crate::policy::environment::{Environment, Proxies};
 
 /// Variables that name the HTTP proxy; most programs read one case only.
 const HTTP_PROXY: [&str; 10] = [
@@ -30,23 +30,36 @@ const SOCKS_PROXY: [&str; 2] = ["FTP_PROXY", "ftp_proxy"];
 /// one of two spellings.
 const LOOPBACK: &str = "localhost,127.0.0.1,::1,[::1]";
 
-/// Builds the environment, `NAME=value` each; everything else passes byte for byte.
-pub(super) fn plan(host: &Host, tmpdir: &Path) -> Result<Vec<CString>> {
-    let ours = ours(host, tmpdir);
-    let kept = host
-        .env
-        .iter()
-        .filter(|(name, _)| !ours.iter().any(|(own, _)| own == name));
-    let all = kept.map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    let ours = ours
-        .iter()
-        .map(|(name, value)| (OsStr::new(name), value.as_os_str()));
-    all.chain(ours)
-        .map(|(name, value)| variable(name, value))
-        .collect()
+/// More directories than this become `*`: git reads each as two variables of every process.
+const MOST_SAFE_DIRECTORIES: usize = 8;
+
+type Variable = (OsString, OsString);
+
+/// Builds the environment, `NAME=value` each; what is kept passes byte for byte.
+pub(super) fn plan(environment: &Environment, tmpdir: &Path) -> Result<Vec<CString>> {
+    let set = &environment.set;
+    let mut ours = ours(environment, tmpdir);
+    ours.retain(|(name, _)| !set.iter().any(|(own, _)| own == name));
+    let git = safe_directories(environment);
+    // Git's are numbered on from the others, so they replace whatever is there.
+    let replaced = |name: &OsString, by: &[Variable]| by.iter().any(|(own, _)| own == name);
+    let kept = environment.kept.iter().chain(set);
+    let kept = kept.filter(|(name, _)| !replaced(name, &ours) && !replaced(name, &git));
+    let all = kept.chain(&ours).chain(&git);
+    all.map(|(name, value)| variable(name, value)).collect()
 }
 
-fn ours(host: &Host, tmpdir: &Path) -> Vec<(&'static str, OsString)> {
+fn ours(environment: &Environment, tmpdir: &Path) -> Vec<Variable> {
+    let mut ours = match environment.proxies {
+        Proxies::Ours => proxies(environment),
+        Proxies::Nobodys | Proxies::Callers => Vec::new(),
+    };
+    ours.push(("SANDBOX_RUNTIME".into(), "1".into()));
+    ours.push(("TMPDIR".into(), tmpdir.into()));
+    ours
+}
+
+fn proxies(environment: &Environment) -> Vec<Variable> {
     let http = format!("http://127.0.0.1:{HTTP_PORT}");
     let socks = format!("socks5h://127.0.0.1:{SOCKS_PORT}");
     let other = if cfg!(feature = "socks") {
@@ -58,30 +71,71 @@ fn ours(host: &Host, tmpdir: &Path) -> Vec<(&'static str, OsString)> {
     ours.extend(HTTP_PROXY.map(|name| (name, http.clone().into())));
     ours.extend(SOCKS_PROXY.map(|name| (name, other.clone().into())));
     ours.push(("RSYNC_PROXY", format!("127.0.0.1:{HTTP_PORT}").into()));
-    ours.extend(["NO_PROXY", "no_proxy"].map(|name| (name, no_proxy(host, name))));
+    ours.extend(["NO_PROXY", "no_proxy"].map(|name| (name, no_proxy(environment, name))));
     ours.push(("CLOUDSDK_PROXY_TYPE", "http".into()));
     ours.push(("CLOUDSDK_PROXY_ADDRESS", "127.0.0.1".into()));
     ours.push(("CLOUDSDK_PROXY_PORT", HTTP_PORT.to_string().into()));
     ours.push(("NODE_USE_ENV_PROXY", "1".into()));
-    ours.push(("SANDBOX_RUNTIME", "1".into()));
-    ours.push(("TMPDIR", tmpdir.into()));
-    ours
+    let ours = ours.into_iter();
+    ours.map(|(name, value)| (name.into(), value)).collect()
 }
 
 /// Keeps the caller's own entries: inside, an entry only makes a program try a direct
 /// connection, which leads nowhere.
-fn no_proxy(host: &Host, name: &str) -> OsString {
+fn no_proxy(environment: &Environment, name: &str) -> OsString {
     let other = if name == "NO_PROXY" {
         "no_proxy"
     } else {
         "NO_PROXY"
     };
+    let own = |name| environment.var(name).filter(|value| !value.is_empty());
     let mut value = OsString::from(LOOPBACK);
-    if let Some(own) = host.var(name).or_else(|| host.var(other)) {
+    if let Some(own) = own(name).or_else(|| own(other)) {
         value.push(",");
         value.push(own);
     }
     value
+}
+
+/// Has git trust directories whoever owns them, by variables numbered on from those that are
+/// there; see git-config(1), "GIT_CONFIG_COUNT" and "safe.directory".
+fn safe_directories(environment: &Environment) -> Vec<Variable> {
+    let Some(first) = first_free(environment.var("GIT_CONFIG_COUNT")) else {
+        return Vec::new();
+    };
+    let directories = &environment.safe_directories;
+    let any = Path::new("*");
+    let values: Vec<OsString> = match directories.len() {
+        0 => return Vec::new(),
+        len if len > MOST_SAFE_DIRECTORIES => vec![any.into()],
+        _ if directories.iter().any(|directory| directory == any) => vec![any.into()],
+        _ => {
+            let both = directories.iter().map(|dir| [dir.clone(), dir.join("*")]);
+            both.flatten().map(OsString::from).collect()
+        }
+    };
+    let mut variables = Vec::new();
+    let mut number = first;
+    for value in values {
+        variables.push((
+            format!("GIT_CONFIG_KEY_{number}").into(),
+            "safe.directory".into(),
+        ));
+        variables.push((format!("GIT_CONFIG_VALUE_{number}").into(), value));
+        number += 1;
+    }
+    variables.push(("GIT_CONFIG_COUNT".into(), number.to_string().into()));
+    variables
+}
+
+/// Returns the first number that is free; none where nothing is to be added: a caller's 0
+/// says so, and what git would refuse is left for it to refuse.
+fn first_free(count: Option<&OsStr>) -> Option<i64> {
+    let Some(count) = count.filter(|count| !count.is_empty()) else {
+        return Some(0);
+    };
+    let count: i32 = count.to_str()?.parse().ok()?;
+    (count > 0).then_some(count.into())
 }
 
 fn variable(name: &OsStr, value: &OsStr) -> Result<CString> {
@@ -95,61 +149,4 @@ fn variable(name: &OsStr, value: &OsStr) -> Result<CString> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::ffi::OsStringExt;
-
-    use super::*;
-
-    fn planned(env: &[(&str, &[u8])]) -> Vec<Vec<u8>> {
-        let pair = |(name, value): &(&str, &[u8])| {
-            (OsString::from(name), OsString::from_vec(value.to_vec()))
-        };
-        let host = Host {
-            cwd: "/".into(),
-            home: None,
-            env: env.iter().map(pair).collect(),
-            uid: 1000,
-            gid: 1000,
-        };
-        let env = plan(&host, Path::new("/tmp/private")).expect("no NUL byte");
-        env.into_iter().map(CString::into_bytes).collect()
-    }
-
-    #[test]
-    fn variables_of_the_caller_pass_byte_for_byte() {
-        let env = planned(&[("A", b"\xff\n="), ("EMPTY", b""), ("A", b"again")]);
-        assert_eq!(
-            env[..3],
-            [
-                b"A=\xff\n=".to_vec(),
-                b"EMPTY=".to_vec(),
-                b"A=again".to_vec()
-            ]
-        );
-    }
-
-    #[test]
-    fn tmpdir_and_proxies_are_ours_and_stand_once() {
-        let env = planned(&[("TMPDIR", b"/elsewhere"), ("HTTPS_PROXY", b"http://other")]);
-        for (name, value) in [
-            ("TMPDIR=", "/tmp/private"),
-            ("HTTPS_PROXY=", "http://127.0.0.1:3128"),
-            ("SANDBOX_RUNTIME=", "1"),
-        ] {
-            let found: Vec<_> = env
-                .iter()
-                .filter(|entry| entry.starts_with(name.as_bytes()))
-                .collect();
-            assert_eq!(found, [&[name, value].concat().into_bytes()]);
-        }
-    }
-
-    #[test]
-    fn entries_of_the_callers_no_proxy_follow_the_loopback() {
-        let env = planned(&[("no_proxy", b"intranet")]);
-        for name in ["NO_PROXY", "no_proxy"] {
-            let wanted = format!("{name}=localhost,127.0.0.1,::1,[::1],intranet").into_bytes();
-            assert!(env.contains(&wanted));
-        }
-    }
-}
+mod tests;

@@ -22,7 +22,8 @@ pub enum MountOp {
         /// Names below `/proc` that tell of the whole machine.
         masked: &'static [&'static str],
     },
-    /// A `/dev` with these nodes of the host, terminals of its own, and a private `shm`.
+    /// A `/dev` with these nodes of the host, and terminals, shared memory and message queues
+    /// of its own.
     Dev {
         /// Names below `/dev`.
         nodes: &'static [&'static str],

@@ -8,7 +8,6 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use super::Layers;
-use crate::backend::Command;
 use crate::policy::filesystem::{Access, Filesystem};
 
 /// One grant.
@@ -42,7 +41,7 @@ pub enum Grant {
     AsOpened,
 }
 
-pub(super) fn plan(policy: &Filesystem, command: &Command, layers: Layers) -> Vec<Rule> {
+pub(super) fn plan(policy: &Filesystem, job_server: Option<PathBuf>, layers: Layers) -> Vec<Rule> {
     if layers == Layers::Mounts {
         return Vec::new();
     }
@@ -53,6 +52,7 @@ pub(super) fn plan(policy: &Filesystem, command: &Command, layers: Layers) -> Ve
     let mut rules = vec![
         path("/", Grant::Read),
         path("/dev", Grant::Device),
+        path("/dev/mqueue", Grant::Write),
         path("/dev/shm", Grant::Write),
     ];
     let writable = policy
@@ -68,9 +68,8 @@ pub(super) fn plan(policy: &Filesystem, command: &Command, layers: Layers) -> Ve
         on: Object::Descriptor(fd),
         grant: Grant::AsOpened,
     }));
-    let fifo = command.job_server.iter();
-    rules.extend(fifo.map(|at| Rule {
-        on: Object::Path(at.clone()),
+    rules.extend(job_server.map(|fifo| Rule {
+        on: Object::Path(fifo),
         grant: Grant::Device,
     }));
     rules
@@ -89,21 +88,19 @@ impl fmt::Display for Rule {
 mod tests {
     use super::*;
 
-    fn shown(policy: &Filesystem, command: &Command, layers: Layers) -> String {
-        let rules = plan(policy, command, layers);
+    fn shown(policy: &Filesystem, job_server: Option<&str>, layers: Layers) -> String {
+        let rules = plan(policy, job_server.map(PathBuf::from), layers);
         rules.iter().map(|rule| format!("{rule}\n")).collect()
     }
 
     #[test]
     fn a_small_policy_is_these_rules() {
         let policy = Filesystem::of_lists([&["/w/hidden"], &[], &["/w"], &["/w/kept"]]);
-        let command = Command {
-            job_server: Some("/tmp/fifo".into()),
-            ..Command::default()
-        };
+        let fifo = Some("/tmp/fifo");
         let expected = "\
 Read /
 Device /dev
+Write /dev/mqueue
 Write /dev/shm
 Write /w
 AsOpened descriptor 0
@@ -111,15 +108,15 @@ AsOpened descriptor 1
 AsOpened descriptor 2
 Device /tmp/fifo
 ";
-        assert_eq!(shown(&policy, &command, Layers::Both), expected);
-        assert_eq!(shown(&policy, &command, Layers::Landlock), expected);
-        assert_eq!(shown(&policy, &command, Layers::Mounts), "");
+        assert_eq!(shown(&policy, fifo, Layers::Both), expected);
+        assert_eq!(shown(&policy, fifo, Layers::Landlock), expected);
+        assert_eq!(shown(&policy, fifo, Layers::Mounts), "");
     }
 
     #[test]
     fn a_grant_below_a_deny_is_no_grant() {
         let policy = Filesystem::of_lists([&[], &[], &["/w/a"], &["/w"]]);
-        let rules = shown(&policy, &Command::default(), Layers::Both);
+        let rules = shown(&policy, None, Layers::Both);
         assert!(!rules.contains("/w"), "{rules}");
     }
 }

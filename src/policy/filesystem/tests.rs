@@ -2,6 +2,9 @@
 //! none or one of three depths.
 
 use super::*;
+use crate::policy::change::Change;
+use crate::policy::generator::Generator;
+use crate::settings::{Layer, Origin};
 
 const PLACES: [&str; 3] = ["/a", "/a/b", "/a/b/c"];
 
@@ -11,24 +14,20 @@ type Place = Option<usize>;
 impl Filesystem {
     /// Takes `denyRead`, `allowRead`, `allowWrite` and `denyWrite` without looking at the disk.
     pub(crate) fn of_lists(lists: [&[&str]; 4]) -> Self {
-        let [deny_read, allow_read, allow_write, deny_write] = lists.map(|list| {
-            let mut rules = Rules::default();
-            for entry in list {
-                rules.push(Rule {
-                    path: RealPath::unchecked(entry),
-                    entry: (*entry).to_owned(),
-                    origin: Origin::built_in("filesystem.test"),
-                });
+        let keys = [
+            List::DenyRead,
+            List::AllowRead,
+            List::AllowWrite,
+            List::DenyWrite,
+        ];
+        let mut policy = Self::default();
+        for (list, entries) in keys.into_iter().zip(lists) {
+            for entry in entries {
+                let mut rule = Rule::built_in("filesystem.test", RealPath::unchecked(entry));
+                rule.origin.layer = Layer::Explicit;
+                policy.rules.push(list, rule);
             }
-            rules
-        });
-        let mut policy = Self {
-            deny_read,
-            allow_read,
-            allow_write,
-            deny_write,
-            ..Self::default()
-        };
+        }
         let names = policy.pinned_names();
         policy.pins = names
             .iter()
@@ -110,4 +109,128 @@ fn directories_between_a_grant_and_a_deny_are_pinned() {
     assert_eq!(policy.pinned_names(), ["/a", "/a/b"].map(PathBuf::from));
     let closed = Filesystem::of_lists([&[], &[], &["/a"], &["/a"]]);
     assert!(closed.pinned_names().is_empty());
+}
+
+/// Draws lists at places that often cover one another.
+fn draw(generator: &mut Generator) -> [Vec<&'static str>; 4] {
+    let places = ["/a", "/a/b", "/a/b/c", "/ab", "/x/y"];
+    [(); 4].map(|()| generator.some(&places, 2))
+}
+
+fn of(lists: &[Vec<&str>; 4]) -> Filesystem {
+    let [one, two, three, four] = lists;
+    Filesystem::of_lists([one, two, three, four])
+}
+
+#[test]
+fn a_decision_names_the_rules_that_make_it() {
+    let policy = Filesystem::of_lists([
+        &["/a", "/a/b", "/w/h"],
+        &["/a/b", "/a/c"],
+        &["/w", "/a/c/d"],
+        &["/w/k", "/w", "/w/k/l", "/r"],
+    ]);
+    let table = [
+        ("/x", Access::Read, None, None),
+        ("/a/x", Access::Hidden, Some("/a"), Some("/a")),
+        ("/a/b/x", Access::Read, Some("/a/b"), None),
+        ("/a/c", Access::Read, Some("/a/c"), None),
+        ("/a/c/d/x", Access::Write, Some("/a/c/d"), Some("/a/c/d")),
+        ("/w/x", Access::Read, None, Some("/w")),
+        ("/w/k/l/m", Access::Read, None, Some("/w/k/l")),
+        ("/w/h", Access::Hidden, Some("/w/h"), Some("/w/h")),
+        ("/r/x", Access::Read, None, Some("/r")),
+    ];
+    for (path, access, read_rule, write_rule) in table {
+        let decision = policy.decide(Path::new(path));
+        let entry = |rule: Option<&Rule>| rule.map(|rule| rule.entry.clone());
+        let found = (entry(decision.read_rule), entry(decision.write_rule));
+        let expected = (read_rule.map(str::to_owned), write_rule.map(str::to_owned));
+        assert_eq!((decision.access, found), (access, expected), "{path}");
+    }
+}
+
+#[test]
+fn the_changes_turn_the_decision_round() {
+    let mut generator = Generator(9);
+    let mut removals = 0;
+    for _ in 0..2_000 {
+        let mut lists = draw(&mut generator);
+        let path =
+            Path::new(generator.pick(&["/a", "/a/b", "/a/b/c", "/a/b/c/d", "/ab", "/x/y/z"]));
+        let right = [Right::Read, Right::Write][generator.below(2)];
+        let before = of(&lists).decide(path).grants(right);
+        let policy = of(&lists);
+        let changes = policy.changes(path, right);
+        assert!(!changes.is_empty());
+        for change in &changes {
+            match change {
+                Change::Add { key, .. } => {
+                    let keys = ["denyRead", "allowRead", "allowWrite", "denyWrite"];
+                    let list = keys.iter().position(|name| key.ends_with(name)).unwrap();
+                    lists[list].push(path.to_str().unwrap());
+                }
+                Change::Remove { entry, .. } if before => {
+                    lists[1].retain(|other| other != entry);
+                    lists[2].retain(|other| other != entry);
+                    removals += 1;
+                }
+                Change::Remove { entry, .. } => {
+                    lists[3].retain(|other| other != entry);
+                    removals += 1;
+                }
+            }
+        }
+        let after = of(&lists).decide(path).grants(right);
+        assert_ne!(before, after, "{path:?} {right:?}: {changes:?}");
+    }
+    assert!(removals > 100, "{removals}");
+}
+
+#[test]
+fn no_change_is_offered_where_none_helps() {
+    let mut policy = Filesystem::of_lists([&[], &[], &["/"], &[]]);
+    policy.close_kernel_trees();
+    for (path, right) in [
+        ("/proc/1/status", Right::Read),
+        ("/dev/null", Right::Write),
+        ("/sys/x", Right::Write),
+        ("/", Right::Read),
+    ] {
+        assert!(policy.changes(Path::new(path), right).is_empty(), "{path}");
+    }
+    let pattern = policy.changes(Path::new("/a[1]"), Right::Read);
+    assert_eq!(
+        pattern[0].to_string(),
+        r#"add { "path": "/a[1]", "literal": true } to filesystem.denyRead"#
+    );
+}
+
+#[test]
+fn a_path_that_does_not_exist_is_decided_by_where_it_would_be() {
+    let dir = Path::new("/tmp").join(format!("srt-decide-{}", std::process::id()));
+    std::fs::create_dir_all(dir.join("hidden")).unwrap();
+    let dir = RealPath::resolve(&dir).unwrap().as_path().to_owned();
+    std::os::unix::fs::symlink("hidden", dir.join("link")).unwrap();
+    let settings = settings::Filesystem {
+        deny_read: vec![Entry {
+            text: dir.join("hidden").to_str().unwrap().to_owned(),
+            literal: true,
+            origin: Origin::built_in("filesystem.denyRead"),
+        }],
+        ..settings::Filesystem::default()
+    };
+    let policy = Filesystem::from_lists(
+        &Lists {
+            entries: settings,
+            ..Lists::default()
+        },
+        &Host::read().unwrap(),
+    )
+    .unwrap();
+    let access = |name: &str| policy.access(&path::way(&dir.join(name)).end);
+    assert_eq!(access("link/new/deep"), Access::Hidden);
+    assert_eq!(access("new/../hidden/new"), Access::Hidden);
+    assert_eq!(access("new"), Access::Read);
+    std::fs::remove_dir_all(&dir).unwrap();
 }

@@ -12,6 +12,22 @@ fn every_spelling_of_a_host_becomes_one() {
         ("example.org.", "example.org"),
         ("a_b.example.org", "a_b.example.org"),
         ("xn--bcher-kva.example", "xn--bcher-kva.example"),
+        ("XN--BCHER-KVA.example", "xn--bcher-kva.example"),
+        ("b\u{fc}cher.example", "xn--bcher-kva.example"),
+        ("B\u{dc}CHER.Example.", "xn--bcher-kva.example"),
+        ("bu\u{308}cher.example", "xn--bcher-kva.example"),
+        ("stra\u{df}e.example", "xn--strae-oqa.example"),
+        ("xn--strae-oqa.example", "xn--strae-oqa.example"),
+        ("\u{65e5}\u{672c}.example", "xn--wgv71a.example"),
+        (
+            "\u{65e5}\u{672c}\u{3002}example\u{3002}",
+            "xn--wgv71a.example",
+        ),
+        ("\u{ff25}xample.org", "example.org"),
+        ("ex\u{ad}ample.org", "example.org"),
+        ("127\u{3002}0\u{3002}0\u{3002}1", "127.0.0.1"),
+        ("\u{ff11}\u{ff12}\u{ff17}.1", "127.0.0.1"),
+        ("r3---sn-4g5e.example", "r3---sn-4g5e.example"),
         ("127.0.0.1", "127.0.0.1"),
         ("127.0.0.1.", "127.0.0.1"),
         ("127.1", "127.0.0.1"),
@@ -68,8 +84,20 @@ fn text_that_two_parsers_may_read_differently_is_no_host() {
         "allowed.test/evil.test",
         "allowed.test?evil",
         "allowed.test:80",
-        "bücher.example",
         "ex\u{202e}ample.org",
+        "ex\u{ff0f}ample.org",
+        "ex\u{ff20}ample.org",
+        "ex\u{ff05}41mple.org",
+        "example.org\u{3002}\u{3002}",
+        "\u{ad}",
+        "\u{ff0a}.example.org",
+        "\u{2488}com",
+        "b\u{fffd}cher.example",
+        "xn--.example",
+        "xn--a.example",
+        "xn--bcher-kv\u{e4}.example",
+        "xn--example-.org",
+        "xn--BCHER-KVA8445.example\u{200d}",
         "<script>",
         "*",
         "*.example.org",
@@ -104,6 +132,21 @@ fn text_that_two_parsers_may_read_differently_is_no_host() {
             "{text:?} is {:?}",
             canonical_text(text)
         );
+    }
+}
+
+#[test]
+fn the_canonical_spelling_is_its_own() {
+    let spellings = [
+        "B\u{fc}cher.Example.",
+        "\u{ff21}.test",
+        "0x7f.1",
+        "[::FFFF:1.2.3.4]",
+    ];
+    for text in spellings {
+        let once = canonical_text(text).unwrap();
+        assert!(once.is_ascii(), "{text}");
+        assert_eq!(canonical_text(&once), Ok(once.clone()), "{text}");
     }
 }
 

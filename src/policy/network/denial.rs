@@ -51,37 +51,44 @@ impl Denial {
         self.range
     }
 
-    pub(super) fn unlisted(target: &Target) -> Self {
-        // A single label cannot be listed, so that suggesting it would lead nowhere.
-        let listable = match &target.host {
-            Host::Name(name) => name == "localhost" || name.contains('.'),
-            Host::Ip(_) => true,
-        };
-        let remedy = match listable {
-            true => format!("add `{target}` to allow it"),
-            false => "ask for it by its full name".to_owned(),
+    /// `wildcard` is a rule for the names below the one asked for.
+    pub(super) fn unlisted(target: &Target, wildcard: Option<&Rule>) -> Self {
+        let suggest = entry_for(target, wildcard);
+        let message = match (wildcard, &suggest) {
+            (Some(wildcard), Some(entry)) => format!(
+                "{target} is blocked: `{}` of network.allowedDomains does not cover {} itself; \
+                 add `{entry}`",
+                wildcard.in_ascii(),
+                target.host
+            ),
+            (_, Some(entry)) => format!(
+                "{target} is blocked: no entry of network.allowedDomains matches; \
+                 add `{entry}` to allow it"
+            ),
+            (_, None) => format!(
+                "{target} is blocked: no entry of network.allowedDomains matches; \
+                 ask for it by its full name"
+            ),
         };
         Self {
             code: Code::HostUnlisted,
             proxy_error: BY_LIST,
             rule: None,
-            message: format!(
-                "{target} is blocked: no entry of network.allowedDomains matches; {remedy}"
-            ),
-            suggest: listable.then(|| target.to_string()),
+            message,
+            suggest,
             range: None,
         }
     }
 
     pub(super) fn by_rule(target: &Target, rule: &Rule) -> Self {
-        let entry = &rule.entry().text;
         Self {
             code: Code::HostDenied,
             proxy_error: BY_LIST,
             rule: Some(rule.entry().clone()),
             message: format!(
-                "{target} is blocked by the entry `{entry}` of network.deniedDomains; \
-                 remove that entry to allow it"
+                "{target} is blocked by the entry `{}` of network.deniedDomains; \
+                 remove that entry to allow it",
+                rule.in_ascii()
             ),
             suggest: None,
             range: None,
@@ -115,4 +122,18 @@ impl Denial {
             range: Some(range),
         }
     }
+}
+
+/// Returns the entry that would allow a target: as wide in ports as a wildcard beside it. A
+/// single label cannot be listed, so that suggesting it would lead nowhere.
+pub(super) fn entry_for(target: &Target, wildcard: Option<&Rule>) -> Option<String> {
+    let listable = match &target.host {
+        Host::Name(name) => name == "localhost" || name.contains('.'),
+        Host::Ip(_) => true,
+    };
+    let on_any_port = wildcard.is_some_and(|rule| rule.port().is_none());
+    listable.then(|| match on_any_port {
+        true => target.host.to_string(),
+        false => target.to_string(),
+    })
 }

@@ -1,42 +1,39 @@
 //! One entry of `allowedDomains` or `deniedDomains`: how it is written, and what it covers.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use psl::Psl;
+
+use super::hosts::Hosts;
 
 use crate::audit::event;
 use crate::error::{Error, Result};
-use crate::policy::hostname::{Host, Malformed, Target, canonical, parse_port, split_port};
+use crate::policy::hostname::{Host, Malformed, canonical, parse_port, split_port};
 use crate::policy::path::entry_error;
 use crate::settings::Entry;
 
-/// Which list an entry stands in: only a deny list may cover everything.
+/// Which list an entry stands in: only a deny list may cover everything, or all sites of
+/// everybody who registered below a public suffix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum List {
+pub(crate) enum List {
     Allowed,
     Denied,
 }
 
 /// One entry, understood.
-#[derive(Debug)]
-pub(super) struct Rule {
+#[derive(Debug, Clone)]
+pub struct Rule {
     hosts: Hosts,
+    /// The one port it is about; `None` is every port.
     port: Option<u16>,
     entry: Entry,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Hosts {
-    Any,
-    Name(String),
-    /// Names below this suffix, which starts with a dot.
-    Below(String),
-    Address(IpAddr),
-    Range(IpNet),
-}
-
 impl Rule {
-    pub(super) fn parse(entry: &Entry, list: List) -> Result<Self> {
+    pub(crate) fn parse(entry: &Entry, list: List) -> Result<Self> {
         let (hosts, port) = parse(&entry.text, list).map_err(|problem| problem.at(entry))?;
         Ok(Self {
             hosts,
@@ -45,72 +42,114 @@ impl Rule {
         })
     }
 
-    /// Tells whether the target, as asked for, falls under this rule.
-    pub(super) fn covers(&self, target: &Target) -> bool {
-        self.port.is_none_or(|port| port == target.port)
-            && match (&self.hosts, &target.host) {
-                (Hosts::Any, _) => true,
-                (Hosts::Name(name), Host::Name(asked)) => name == asked,
-                // The dot makes it a whole label; the length keeps an empty one out.
-                (Hosts::Below(suffix), Host::Name(asked)) => {
-                    asked.len() > suffix.len() && asked.ends_with(suffix.as_str())
-                }
-                (Hosts::Address(_) | Hosts::Range(_), Host::Ip(asked)) => {
-                    self.lists(*asked, target.port)
-                }
-                _ => false,
-            }
+    /// Tells whether this rule is about that port too.
+    pub(super) fn on(&self, port: u16) -> bool {
+        self.port.is_none_or(|listed| listed == port)
     }
 
-    /// Tells whether this rule lists the address itself, rather than a name that leads there.
-    pub(super) fn lists(&self, address: IpAddr, port: u16) -> bool {
-        self.port.is_none_or(|listed| listed == port)
-            && match &self.hosts {
-                Hosts::Address(listed) => *listed == address,
-                Hosts::Range(range) => range.contains(&address),
-                _ => false,
-            }
+    /// Tells whether `other` covers every target that this rule covers.
+    pub(crate) fn is_covered_by(&self, other: &Self) -> bool {
+        other.hosts.hold(&self.hosts) && (other.port.is_none() || other.port == self.port)
+    }
+
+    pub(super) fn port(&self) -> Option<u16> {
+        self.port
+    }
+
+    pub(super) fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
+    /// Returns the entry as written if that is ASCII, as texts for clients must be.
+    pub(super) fn in_ascii(&self) -> Cow<'_, str> {
+        match self.entry.text.is_ascii() {
+            true => Cow::Borrowed(&self.entry.text),
+            false => Cow::Owned(self.to_string()),
+        }
     }
 
     pub(super) fn describe(&self) -> event::Rule<'_> {
         event::Rule::new(&self.entry.text, &self.entry.origin)
     }
 
-    pub(super) fn entry(&self) -> &Entry {
+    /// Returns the entry as written.
+    pub fn entry(&self) -> &Entry {
         &self.entry
+    }
+}
+
+/// Returns the rule that covers what both cover; it stands where `outer` does.
+pub(crate) fn intersection(outer: &Rule, inner: &Rule) -> Option<Rule> {
+    if outer.is_covered_by(inner) {
+        return Some(outer.clone());
+    }
+    let hosts = match outer.hosts.hold(&inner.hosts) {
+        true => &inner.hosts,
+        false if inner.hosts.hold(&outer.hosts) => &outer.hosts,
+        false => return None,
+    };
+    let port = match (outer.port, inner.port) {
+        (Some(one), Some(other)) if one != other => return None,
+        (one, other) => one.or(other),
+    };
+    let mut both = Rule {
+        hosts: hosts.clone(),
+        port,
+        entry: outer.entry.clone(),
+    };
+    both.entry.text = both.to_string();
+    Some(both)
+}
+
+/// The entry in its canonical spelling, which is ASCII.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.hosts.fmt(f)?;
+        match self.port {
+            Some(port) => write!(f, ":{port}"),
+            None => Ok(()),
+        }
     }
 }
 
 /// What is wrong with an entry, and what to write instead.
 struct Problem {
     what: &'static str,
-    hint: &'static str,
+    hint: Cow<'static, str>,
 }
 
 impl Problem {
+    const fn new(what: &'static str, hint: &'static str) -> Self {
+        Self {
+            what,
+            hint: Cow::Borrowed(hint),
+        }
+    }
+
     fn at(&self, entry: &Entry) -> Error {
-        entry_error(entry, self.what).with_hint(self.hint)
+        entry_error(entry, self.what).with_hint(self.hint.clone())
     }
 }
 
 impl From<Malformed> for Problem {
     fn from(Malformed(what): Malformed) -> Self {
-        Self {
+        Self::new(
             what,
-            hint: "write `name.example`, `*.name.example`, an address, or a network, \
-                           each with `:port` if need be",
-        }
+            "write `name.example`, `*.name.example`, an address, or a network, \
+             each with `:port` if need be",
+        )
     }
 }
 
 fn parse(text: &str, list: List) -> Result<(Hosts, Option<u16>), Problem> {
-    if text.contains("://") {
-        return Err(Problem {
-            what: "is a URL, and rules are about hosts",
-            hint: "write the host alone, with `:port` if need be",
-        });
+    if let Some((_, rest)) = text.split_once("://") {
+        return Err(host_alone("is a URL, and rules are about hosts", rest));
     }
     if let Some((address, rest)) = text.split_once('/') {
+        let host = split_port(address).map(|(host, _)| Host::parse(host));
+        if let Ok(Ok(Host::Name(_))) = host {
+            return Err(host_alone("is a host with a path", text));
+        }
         return parse_range(address, rest);
     }
     let (host, port) = split_port(text)?;
@@ -118,55 +157,77 @@ fn parse(text: &str, list: List) -> Result<(Hosts, Option<u16>), Problem> {
     Ok((parse_hosts(host, list)?, port))
 }
 
+/// Proposes the host that a URL begins with, where it would be an entry.
+fn host_alone(what: &'static str, text: &str) -> Problem {
+    let end = text.find(['/', '?', '#']).unwrap_or(text.len());
+    let host = &text[..end];
+    let mut problem = Problem::new(what, "write the host alone, with `:port` if need be");
+    if !host.is_empty() && parse(host, List::Allowed).is_ok() {
+        problem.hint = format!("write `{host}`").into();
+    }
+    problem
+}
+
 fn parse_hosts(text: &str, list: List) -> Result<Hosts, Problem> {
     if text == "*" {
         return match list {
             List::Denied => Ok(Hosts::Any),
-            List::Allowed => Err(Problem {
-                what: "would allow every host",
-                hint: "list the hosts that are needed; `*.name.example` covers all below one",
-            }),
+            List::Allowed => Err(Problem::new(
+                "would allow every host",
+                "list the hosts that are needed; `*.name.example` covers all below one",
+            )),
         };
     }
     if let Some(name) = text.strip_prefix("*.") {
-        return parse_below(name);
+        return parse_below(name, list);
     }
     if text.contains('*') {
-        return Err(Problem {
-            what: "`*` stands for whole labels at the start only",
-            hint: "write `*.name.example`",
-        });
+        return Err(Problem::new(
+            "`*` stands for whole labels at the start only",
+            "write `*.name.example`",
+        ));
     }
     match Host::parse(text)? {
-        Host::Ip(address) => Ok(Hosts::Address(address)),
+        Host::Ip(address) => Ok(address.into()),
         Host::Name(name) if name == "localhost" || name.contains('.') => Ok(Hosts::Name(name)),
-        Host::Name(_) => Err(Problem {
-            what: "a single label means another host on every network",
-            hint: "write the full name, such as `build.example.org`",
-        }),
+        Host::Name(_) => Err(Problem::new(
+            "a single label means another host on every network",
+            "write the full name, such as `build.example.org`",
+        )),
     }
 }
 
-fn parse_below(name: &str) -> Result<Hosts, Problem> {
+fn parse_below(name: &str, list: List) -> Result<Hosts, Problem> {
     match Host::parse(name)? {
-        Host::Ip(_) => Err(Problem {
-            what: "a wildcard stands for names, never for addresses",
-            hint: "write a network, such as `10.0.0.0/8`",
-        }),
-        Host::Name(name) if name.contains('.') => Ok(Hosts::Below(format!(".{name}"))),
-        Host::Name(_) => Err(Problem {
-            what: "would cover a whole top-level domain",
-            hint: "write at least two labels after the star: `*.name.example`",
-        }),
+        Host::Ip(_) => Err(Problem::new(
+            "a wildcard stands for names, never for addresses",
+            "write a network, such as `10.0.0.0/8`",
+        )),
+        Host::Name(name) if !name.contains('.') => Err(Problem::new(
+            "would cover a whole top-level domain",
+            "write at least two labels after the star: `*.name.example`",
+        )),
+        Host::Name(name) if list == List::Allowed && is_public_suffix(&name) => Err(Problem::new(
+            "would allow a host of anybody: everyone can register a name directly below that one",
+            "list the names that are needed; `*.name` below it is one owner's",
+        )),
+        Host::Name(name) => Ok(Hosts::Below(format!(".{name}"))),
     }
+}
+
+/// Tells whether names directly below this one belong to whoever registers them, by the
+/// public suffix list (<https://publicsuffix.org>), its private part included.
+fn is_public_suffix(name: &str) -> bool {
+    let suffix = psl::List.suffix(name.as_bytes());
+    suffix.is_some_and(|suffix| suffix.is_known() && suffix.as_bytes() == name.as_bytes())
 }
 
 /// Parses what stands on both sides of a slash: an address, then a length and maybe a port.
 fn parse_range(address: &str, rest: &str) -> Result<(Hosts, Option<u16>), Problem> {
-    const BAD: Problem = Problem {
-        what: "is neither a host nor a network",
-        hint: "write a host without a path, or a network such as `10.0.0.0/8` or `[fd00::]/8`",
-    };
+    const BAD: Problem = Problem::new(
+        "is neither a host nor a network",
+        "write a host without a path, or a network such as `10.0.0.0/8` or `[fd00::]/8`",
+    );
     let (length, port) = split_port(rest).map_err(|_| BAD)?;
     let port = port.map(parse_port).transpose()?;
     let bare = address
@@ -182,10 +243,10 @@ fn parse_range(address: &str, rest: &str) -> Result<(Hosts, Option<u16>), Proble
     let length: u8 = length.parse().map_err(|_| BAD)?;
     let range = canonical_range(address, length).ok_or(BAD)?;
     if range.network() != range.addr() {
-        return Err(Problem {
-            what: "has bits set behind the prefix",
-            hint: "write the first address of the network",
-        });
+        return Err(Problem::new(
+            "has bits set behind the prefix",
+            "write the first address of the network",
+        ));
     }
     Ok((Hosts::Range(range), port))
 }
@@ -199,3 +260,6 @@ fn canonical_range(address: IpAddr, length: u8) -> Option<IpNet> {
     };
     IpNet::new(plain, length).ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,152 +3,20 @@
 //! Each test runs in a network of its own: `lo` has the addresses that matter, `/etc/hosts`
 //! the names, and nothing else is there to be reached.
 
+#[path = "../harness/mod.rs"]
 mod harness;
 
+mod failures;
+mod world;
+
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::Read;
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use harness::{Ran, Scratch, Srt, is_root, run, skip};
-
-/// Addresses of the world's only host: ordinary, private, link-local and metadata ones.
-const ADDRESSES: [&str; 8] = [
-    "192.0.2.10/32",
-    "192.0.2.11/32",
-    "10.0.0.5/32",
-    "10.0.0.6/32",
-    "100.64.0.1/32",
-    "169.254.169.254/32",
-    "100.100.100.200/32",
-    "fd00::5/128",
-];
-
-const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n192.0.2.10 app.test\n\
-    192.0.2.11 evil.test evil.app.test\n10.0.0.5 private.test\n169.254.169.254 metadata.test\n\
-    127.0.0.1 loop.test evil.localhost.test\n100.64.0.1 shared.test\nfd00::5 ula.test\n";
-
-/// Runs `test` in a network and mount namespace of its own: this program again, for the one
-/// test named `name`.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "the variable tells the inner run from the outer one"
-)]
-fn in_a_world(name: &str, test: impl FnOnce(&World)) {
-    if std::env::var_os("SRT_TEST_WORLD").is_some() {
-        return test(&World::new());
-    }
-    let scratch = Scratch::new("world");
-    let hosts = scratch.file("hosts", HOSTS);
-    let addresses = ADDRESSES.map(|address| format!("ip addr add {address} dev lo"));
-    let script = format!(
-        "ip link set lo up && {} && mount --bind {} /etc/hosts && exec \"$0\" --exact {name} --nocapture",
-        addresses.join(" && "),
-        hosts.display()
-    );
-    let flags = if is_root() { "-mn" } else { "-rmn" };
-    let this = std::env::current_exe().expect("it runs");
-    let mut command = Command::new("unshare");
-    command.args([flags, "sh", "-c", &script]).arg(this);
-    let ran = run(command.env("SRT_TEST_WORLD", "1"));
-    if ran.status != 0 && ran.stderr.contains("unshare failed") {
-        return skip("this user cannot make a network namespace");
-    }
-    let ran = ran.succeeds();
-    assert!(ran.stdout.contains("1 passed"), "{}", ran.stdout);
-}
-
-/// The servers of a world.
-struct World {
-    scratch: Scratch,
-    server: Server,
-}
-
-/// A server on every address that counts the requests it gets.
-struct Server {
-    port: u16,
-    requests: Arc<AtomicUsize>,
-}
-
-impl World {
-    fn new() -> Self {
-        Self {
-            scratch: Scratch::new("network"),
-            server: Server::start(),
-        }
-    }
-
-    fn srt(&self, allowed: &[&str], denied: &[&str]) -> Srt {
-        let srt = allowed
-            .iter()
-            .fold(Srt::new(&self.scratch), |srt, host| srt.allow_host(host));
-        denied
-            .iter()
-            .fold(srt, |srt, host| srt.with("network.deniedDomains", host))
-    }
-
-    /// Asks for a URL from inside, with the proxy used for every host.
-    fn curl(&self, allowed: &[&str], url: &str) -> Ran {
-        let url = url.replace("PORT", &self.server.port.to_string());
-        self.srt(allowed, &[])
-            .run(&["curl", "-sS", "-m", "5", "--noproxy", "", &url])
-    }
-
-    /// Counts the requests that reach the server while `act` runs.
-    fn hits(&self, act: impl FnOnce()) -> usize {
-        let before = self.server.requests.load(Ordering::SeqCst);
-        act();
-        self.server.requests.load(Ordering::SeqCst) - before
-    }
-
-    #[track_caller]
-    fn is_reached(&self, allowed: &[&str], url: &str) {
-        let hits = self.hits(|| drop(self.curl(allowed, url).succeeds()));
-        assert_eq!(hits, 1, "{url} with {allowed:?}");
-    }
-
-    #[track_caller]
-    fn is_not_reached(&self, allowed: &[&str], url: &str) -> Ran {
-        let mut ran = None;
-        let hits = self.hits(|| ran = Some(self.curl(allowed, url)));
-        assert_eq!(hits, 0, "{url} with {allowed:?}");
-        ran.expect("it ran")
-    }
-
-    fn address(&self, host: &str) -> String {
-        format!("{host}:{}", self.server.port)
-    }
-}
-
-impl Server {
-    fn start() -> Self {
-        let listener = TcpListener::bind("[::]:0").expect("the world has IPv6");
-        let port = listener.local_addr().expect("it is bound").port();
-        let requests = Arc::new(AtomicUsize::new(0));
-        let counter = Arc::clone(&requests);
-        std::thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let counter = Arc::clone(&counter);
-                std::thread::spawn(move || answer(client, &counter));
-            }
-        });
-        Self { port, requests }
-    }
-}
-
-fn answer(mut client: TcpStream, counter: &AtomicUsize) {
-    let mut head = [0; 4096];
-    while client.read(&mut head).is_ok_and(|count| count > 0) {
-        counter.fetch_add(1, Ordering::SeqCst);
-        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nreached\n";
-        if client.write_all(answer).is_err() {
-            return;
-        }
-    }
-}
+use harness::{run, skip};
+use world::in_a_world;
 
 #[test]
 fn nw_06_without_an_allow_list_nothing_is_reached() {

@@ -1,0 +1,58 @@
+//! What to write in the settings to turn a verdict round.
+
+use std::fmt;
+
+use crate::settings::{Entry, Origin};
+
+/// One change of one list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Add an entry.
+    Add {
+        /// Full key of the list: `network.allowedDomains`.
+        key: &'static str,
+        /// The entry to add.
+        entry: String,
+        /// Whether it has to be written `{ "path": …, "literal": true }`.
+        literal: bool,
+    },
+    /// Take an entry out.
+    Remove {
+        /// The entry as written.
+        entry: String,
+        /// Where it stands.
+        origin: Origin,
+    },
+}
+
+impl Change {
+    pub(super) fn remove(entry: &Entry) -> Self {
+        Self::Remove {
+            entry: entry.text.clone(),
+            origin: entry.origin.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add {
+                key,
+                entry,
+                literal: true,
+            } => {
+                let path = serde_json::Value::from(entry.as_str());
+                write!(f, "add {{ \"path\": {path}, \"literal\": true }} to {key}")
+            }
+            Self::Add { key, entry, .. } => write!(f, "add `{entry}` to {key}"),
+            Self::Remove { entry, origin } => {
+                write!(f, "remove `{entry}` from {}", origin.key)?;
+                match &origin.file {
+                    Some(file) => write!(f, " ({}:{})", file.display(), origin.line),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! How a path is decided, by which rules, and what would decide it otherwise.
+
+use std::path::Path;
+
+use super::rules::{List, Rule};
+use super::{Access, Filesystem, in_private_tree};
+use crate::policy::change::Change;
+use crate::policy::path;
+
+/// What the command may do with a path, and the rules that say so.
+#[derive(Debug, Clone, Copy)]
+pub struct Decision<'a> {
+    /// What it may do.
+    pub access: Access,
+    /// The rule that hides the path, or shows it where another would hide it; `None` where
+    /// nothing is said and reading is open.
+    pub read_rule: Option<&'a Rule>,
+    /// The rule that grants writing or takes it away; `None` where nothing is said and writing
+    /// is closed.
+    pub write_rule: Option<&'a Rule>,
+}
+
+/// What a path is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Right {
+    /// To be read.
+    Read,
+    /// To be written.
+    Write,
+}
+
+impl Decision<'_> {
+    /// Tells whether the path may be used so.
+    pub fn grants(&self, right: Right) -> bool {
+        match right {
+            Right::Read => self.access != Access::Hidden,
+            Right::Write => self.access == Access::Write,
+        }
+    }
+}
+
+impl Filesystem {
+    /// Decides what the command may do with `path`, which must be absolute and free of links,
+    /// as [`path::way`] makes it whether or not something is there.
+    ///
+    /// Reading: the deepest of `denyRead` and the grants covering a path wins, a grant at
+    /// equal depth; `allowWrite` grants reading too; nothing shows what `credentials` hides.
+    /// Writing: `allowWrite`, unless
+    /// `denyWrite` covers the path at any depth.
+    pub fn decide(&self, path: &Path) -> Decision<'_> {
+        let covering = self.rules.covering(path);
+        if let Some(rule) = covering.rule(List::Credentials) {
+            return Decision {
+                access: Access::Hidden,
+                read_rule: Some(rule),
+                write_rule: Some(rule),
+            };
+        }
+        let hidden = covering.rule(List::DenyRead);
+        let shown = covering.depth(List::AllowRead);
+        let granted = covering.depth(List::AllowWrite);
+        if covering.depth(List::DenyRead) > shown.max(granted) {
+            return Decision {
+                access: Access::Hidden,
+                read_rule: hidden,
+                write_rule: hidden,
+            };
+        }
+        let showing = match shown >= granted {
+            true => covering.rule(List::AllowRead),
+            false => covering.rule(List::AllowWrite),
+        };
+        let read_rule = hidden.and(showing);
+        let kept = covering.rule(List::DenyWrite);
+        let write_rule = kept.or(covering.rule(List::AllowWrite));
+        let access = match write_rule {
+            Some(_) if kept.is_none() => Access::Write,
+            _ => Access::Read,
+        };
+        Decision {
+            access,
+            read_rule,
+            write_rule,
+        }
+    }
+
+    /// Lists the changes that, made together, turn the decision on `path` round. None do where
+    /// a rule is built in, in a tree that every run replaces by its own, and for a name that is
+    /// not UTF-8. What does not exist has to be made first.
+    pub fn changes(&self, path: &Path, right: Right) -> Vec<Change> {
+        let decision = self.decide(path);
+        let key = match (right, decision.grants(right)) {
+            (Right::Read, true) => "filesystem.denyRead",
+            (Right::Read, false) => "filesystem.allowRead",
+            (Right::Write, true) => "filesystem.denyWrite",
+            (Right::Write, false) => "filesystem.allowWrite",
+        };
+        let in_the_way = match (right, decision.grants(right)) {
+            // A grant beats a deny at equal depth.
+            (Right::Read, true) => self.at(path, &[List::AllowRead, List::AllowWrite]),
+            (Right::Write, false) => self.around(path, List::DenyWrite),
+            _ => Vec::new(),
+        };
+        let granted = self.rules.covering(path).rule(List::AllowWrite).is_some();
+        let removal_is_enough = right == Right::Write && decision.access == Access::Read && granted;
+        let is_root = path.parent().is_none();
+        let cannot = in_private_tree(path)
+            || (is_root && key == "filesystem.denyRead")
+            || in_the_way.iter().any(|rule| rule.is_built_in());
+        let Some(text) = path.to_str().filter(|_| !cannot) else {
+            return Vec::new();
+        };
+        let mut changes: Vec<_> = in_the_way.into_iter().map(remove).collect();
+        if !removal_is_enough {
+            changes.push(Change::Add {
+                key,
+                entry: text.to_owned(),
+                literal: path::has_pattern(text),
+            });
+        }
+        changes
+    }
+
+    fn at(&self, path: &Path, lists: &[List]) -> Vec<&Rule> {
+        let rules = lists.iter().flat_map(|list| self.rules.list(*list));
+        rules.filter(|rule| rule.path.as_path() == path).collect()
+    }
+
+    fn around(&self, path: &Path, list: List) -> Vec<&Rule> {
+        let rules = self.rules.list(list).iter();
+        rules
+            .filter(|rule| path.starts_with(rule.path.as_path()))
+            .collect()
+    }
+}
+
+fn remove(rule: &Rule) -> Change {
+    Change::Remove {
+        entry: rule.entry.clone(),
+        origin: rule.origin.clone(),
+    }
+}

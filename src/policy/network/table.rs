@@ -1,0 +1,87 @@
+//! The rules of one list, found by what is asked: ten thousand cost no more than ten.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::OnceLock;
+
+use super::hosts::Hosts;
+use super::pattern::{List, Rule};
+use crate::error::Result;
+use crate::settings::Entry;
+
+/// One list, in the order of the settings.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    rules: Vec<Rule>,
+    /// Made when first asked: a launch reads the rules, and most runs ask for few hosts.
+    by_hosts: OnceLock<HashMap<Hosts, Vec<usize>>>,
+}
+
+impl Table {
+    /// Parses the entries of one list.
+    ///
+    /// # Errors
+    /// The first entry that is no host pattern, or allows more than one can mean.
+    pub(crate) fn parse(entries: &[Entry], list: List) -> Result<Self> {
+        let rules = entries.iter().map(|entry| Rule::parse(entry, list));
+        Ok(Self {
+            rules: rules.collect::<Result<_>>()?,
+            by_hosts: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn rules(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Returns the first rule that covers these hosts on this port.
+    pub(super) fn first(&self, hosts: &Hosts, port: u16) -> Option<&Rule> {
+        self.first_of(hosts.upwards(), port)
+    }
+
+    /// Returns the first rule that lists the address itself, rather than a name that leads
+    /// there or everything.
+    pub(super) fn listing(&self, address: IpAddr, port: u16) -> Option<&Rule> {
+        let ranges = Hosts::from(address).upwards();
+        self.first_of(ranges.take_while(|hosts| *hosts != Hosts::Any), port)
+    }
+
+    /// Returns every rule that covers these hosts on this port.
+    pub(super) fn covering(&self, hosts: &Hosts, port: u16) -> Vec<&Rule> {
+        let holding = hosts.upwards();
+        let rules = holding.flat_map(|hosts| self.indices(&hosts));
+        rules
+            .map(|index| &self.rules[*index])
+            .filter(|rule| rule.on(port))
+            .collect()
+    }
+
+    /// Returns every rule whose hosts hold those of `rule`, whatever the ports, with its index.
+    pub(crate) fn around(&self, rule: &Rule) -> impl Iterator<Item = (usize, &Rule)> {
+        let holding = rule.hosts().upwards();
+        let rules = holding.flat_map(|hosts| self.indices(&hosts));
+        rules.map(|index| (*index, &self.rules[*index]))
+    }
+
+    fn first_of(&self, sets: impl Iterator<Item = Hosts>, port: u16) -> Option<&Rule> {
+        let found = sets.filter_map(|hosts| {
+            let mut indices = self.indices(&hosts).iter();
+            indices.find(|index| self.rules[**index].on(port))
+        });
+        found.min().map(|index| &self.rules[*index])
+    }
+
+    fn indices(&self, hosts: &Hosts) -> &[usize] {
+        let by_hosts = self.by_hosts.get_or_init(|| index(&self.rules));
+        by_hosts.get(hosts).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn index(rules: &[Rule]) -> HashMap<Hosts, Vec<usize>> {
+    let mut by_hosts: HashMap<_, Vec<_>> = HashMap::with_capacity(rules.len());
+    for (index, rule) in rules.iter().enumerate() {
+        let same = by_hosts.entry(rule.hosts().clone()).or_default();
+        same.push(index);
+    }
+    by_hosts
+}
