@@ -90,7 +90,6 @@ impl Lists {
             true if writes && reopened => Some("path-reopened-stays-writable"),
             true if named(&self.deny_read) && granted => Some("path-named-twice"),
             true if any(&self.allow_write, "link-") => Some("path-grant-by-link"),
-            false if any(&self.allow_write, "missing/..") => Some("path-through-missing"),
             _ => None,
         }
     }
