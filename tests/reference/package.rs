@@ -65,6 +65,12 @@ impl Package {
     }
 }
 
+/// Runs the reference, again if it does not start: it gives up looking for its helpers after a
+/// second, which a busy machine may need.
+pub(crate) fn patiently<T>(run: impl Fn() -> Result<T, String>) -> Result<T, String> {
+    run().or_else(|_| run()).or_else(|_| run())
+}
+
 fn install() -> Result<Package, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .parent()

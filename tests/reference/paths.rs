@@ -12,7 +12,7 @@ use crate::harness::{Scratch, run, skip};
 use crate::ledger::{Ledger, Way};
 use crate::lists::{self, Lists};
 use crate::ours;
-use crate::package::{Package, reference};
+use crate::package::{Package, patiently, reference};
 
 /// Settings files with drawn lists.
 const DRAWN: usize = 40;
@@ -46,9 +46,8 @@ fn the_lists_open_and_close_the_same_paths() {
         return;
     };
     let scratch = Scratch::new("reference-paths");
-    let mut command = package.srt();
     let open = Lists::open(&scratch);
-    match attempt(&scratch, &open, &mut command) {
+    match patiently(|| attempt(&scratch, &open, package.srt())) {
         Err(said) => {
             let line = said.lines().next().unwrap_or_default();
             return skip(&format!("the reference does not run here: {line}"));
@@ -67,9 +66,8 @@ fn the_lists_open_and_close_the_same_paths() {
 }
 
 fn compare(package: &Package, scratch: &Scratch, lists: &Lists, ledger: &mut Ledger) {
-    let theirs = attempt(scratch, lists, &mut package.srt());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_srt"));
-    let ours = attempt(scratch, lists, &mut command);
+    let theirs = patiently(|| attempt(scratch, lists, package.srt()));
+    let ours = attempt(scratch, lists, Command::new(env!("CARGO_BIN_EXE_srt")));
     if let Ok(done) = &ours {
         let decided = decided(scratch, lists);
         assert_eq!(
@@ -105,7 +103,7 @@ fn acts(lists: &Lists) -> impl Iterator<Item = (&'static str, &'static str, &'st
 }
 
 /// Makes the tree anew, runs the attempts in it with these lists and looks at what came of it.
-fn attempt(scratch: &Scratch, lists: &Lists, command: &mut Command) -> Result<Done, String> {
+fn attempt(scratch: &Scratch, lists: &Lists, mut command: Command) -> Result<Done, String> {
     for dir in lists.dirs {
         scratch.file(&format!("{dir}/note"), format!("note of {dir}\n"));
         scratch.file(&format!("{dir}/mark"), "");
@@ -120,7 +118,7 @@ fn attempt(scratch: &Scratch, lists: &Lists, command: &mut Command) -> Result<Do
         .current_dir(scratch.dir("cwd"))
         .env("HOME", scratch.dir("home"))
         .env_remove("TMPDIR");
-    let ran = run(command);
+    let ran = run(&mut command);
     if !ran.stdout.ends_with("done\n") {
         return Err(ran.stderr);
     }

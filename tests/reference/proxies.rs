@@ -10,7 +10,7 @@ use crate::draw::Draw;
 use crate::harness::{Scratch, is_root, run, skip};
 use crate::hosts::{self, Lists};
 use crate::ours;
-use crate::package::reference;
+use crate::package::{patiently, reference};
 
 /// Asks the proxy for each `host:port` and prints what it answers: 400 and 403 are refusals.
 const ASK: &str = r#"
@@ -64,8 +64,7 @@ fn the_proxies_give_the_verdicts_that_are_compared() {
             command.arg("--settings").arg(&file);
             answers(&scratch, &command, lists)
         };
-        let ran = ask(package.srt());
-        let ran = match ran {
+        let ran = match patiently(|| ask(package.srt())) {
             Ok(ran) => ran,
             Err(said) => return skip(&format!("the reference does not run here: {said}")),
         };
