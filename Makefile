@@ -5,7 +5,7 @@ SRT = $(TARGET)/release/srt
 SHARE = $(DESTDIR)$(PREFIX)/share
 CLIPPY = CLIPPY_CONF_DIR=ci $(CARGO) clippy --locked
 
-.PHONY: build test test-workloads check bench doc docs notices install help
+.PHONY: build test test-workloads test-reference check bench doc docs notices install help
 
 build: ## build the optimised binary, target/release/srt
 	$(CARGO) build --release --locked
@@ -16,12 +16,15 @@ test: ## run all tests as whoever calls; the last line counts them
 test-workloads: ## run npm, pip, cargo and git in the sandbox; needs their registries
 	@ci/test workloads
 
+test-reference: ## compare verdicts with the program whose settings srt reads; needs npm
+	@ci/test reference
+
 check: ## what CI checks besides tests: format, lints, documentation, licences
 	$(CARGO) fmt --check
 	$(CLIPPY) --all-targets -- -D warnings
 	$(CLIPPY) --all-targets --no-default-features -- -D warnings
 	$(CLIPPY) --all-targets --features test-hooks -- -D warnings
-	$(CLIPPY) --test workloads -- -D warnings
+	$(CLIPPY) --test workloads --test reference -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --no-deps --document-private-items
 	ci/licences
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \
