@@ -11,9 +11,15 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1::SendRequest;
+use hyper::header::HOST;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
 use report::{Limit, Line, median, publish};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream as AsyncStream;
 
 const GIB: usize = 1 << 30;
@@ -262,23 +268,27 @@ fn download(address: &str, target: Option<&str>) {
 
 /// Makes small requests on 32 connections and prints how long that took.
 ///
-/// One thread waits for all of them, here and in [`serve_small`]: with a thread a connection the
-/// scheduler would be measured, which wakes one of 64 threads for each message.
+/// Client and origin speak HTTP by the library that most programs here use, and one thread waits
+/// for all connections: with a thread each, the scheduler would be measured.
 fn requests(address: &str, target: Option<&str>) {
     let url = target.map_or("/".to_owned(), |target| format!("http://{target}/"));
     let host = target.unwrap_or(address).to_owned();
-    let request = format!("GET {url} HTTP/1.1\r\nHost: {host}\r\n\r\n");
     on_one_thread(async {
-        let mut streams = Vec::new();
+        let mut senders = Vec::new();
         for _ in 0..CONNECTIONS {
             let stream = AsyncStream::connect(address).await.expect("it listens");
             stream.set_nodelay(true).expect("it is TCP");
-            streams.push(stream);
+            let io = TokioIo::new(stream);
+            let (sender, connection) = hyper::client::conn::http1::handshake(io)
+                .await
+                .expect("nothing is sent yet");
+            tokio::task::spawn_local(connection);
+            senders.push(sender);
         }
         let start = Instant::now();
-        let clients = streams.into_iter().map(|stream| {
-            let request = request.clone();
-            tokio::task::spawn_local(async move { ask(stream, request.as_bytes()).await })
+        let clients = senders.into_iter().map(|sender| {
+            let (url, host) = (url.clone(), host.clone());
+            tokio::task::spawn_local(ask(sender, url, host))
         });
         for client in clients.collect::<Vec<_>>() {
             client.await.expect("the client succeeds");
@@ -287,15 +297,17 @@ fn requests(address: &str, target: Option<&str>) {
     });
 }
 
-async fn ask(mut stream: AsyncStream, request: &[u8]) {
-    let mut answer = Vec::new();
+async fn ask(mut sender: SendRequest<Empty<Bytes>>, url: String, host: String) {
     for _ in 0..REQUESTS {
-        stream.write_all(request).await.expect("the server reads");
-        answer.clear();
-        while !answer.ends_with(b"\r\n\r\nok") {
-            let count = stream.read_buf(&mut answer).await;
-            assert!(count.expect("the server answers") > 0, "it closed");
-        }
+        let request = Request::get(&url)
+            .header(HOST, &host)
+            .body(Empty::new())
+            .expect("the URL is one");
+        let answer = sender.send_request(request).await;
+        let answer = answer.expect("the server answers");
+        assert_eq!(answer.status(), 200);
+        let body = answer.into_body().collect().await;
+        assert_eq!(body.expect("the body is whole").to_bytes(), "ok");
     }
 }
 
@@ -305,28 +317,15 @@ fn serve_small() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.expect("loopback has free ports");
         print_line(&listener.local_addr().expect("it is bound").to_string());
+        let answer = service_fn(async |_| {
+            Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from_static(b"ok"))))
+        });
         while let Ok((stream, _)) = listener.accept().await {
             stream.set_nodelay(true).expect("it is TCP");
-            tokio::task::spawn_local(answer(stream));
+            let connection = hyper::server::conn::http1::Builder::new();
+            tokio::task::spawn_local(connection.serve_connection(TokioIo::new(stream), answer));
         }
     });
-}
-
-async fn answer(mut stream: AsyncStream) {
-    let mut request = Vec::new();
-    while stream
-        .read_buf(&mut request)
-        .await
-        .is_ok_and(|count| count > 0)
-    {
-        if request.ends_with(b"\r\n\r\n") {
-            request.clear();
-            let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
-            if stream.write_all(answer).await.is_err() {
-                return;
-            }
-        }
-    }
 }
 
 fn on_one_thread(work: impl Future<Output = ()>) {

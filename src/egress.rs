@@ -21,6 +21,7 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread;
 
 use tokio::runtime::Builder;
 use tokio::sync::Semaphore;
@@ -37,18 +38,22 @@ pub struct Listeners {
     pub socks: Vec<TcpListener>,
 }
 
-/// What every connection shares.
-#[derive(Debug)]
+/// What the connections of one worker share, most of it with those of the others.
+#[derive(Debug, Clone)]
 struct Proxy {
     network: Network,
-    audit: Audit,
-    pool: pool::Pool,
-    pipes: pipe::Pipes,
+    audit: Arc<Audit>,
+    pool: Arc<pool::Pool>,
+    pipes: Arc<pipe::Pipes>,
     slots: Arc<Semaphore>,
+    worker: usize,
 }
 
-/// Serves on the calling thread until `stop` is readable or at its end, which is how the end
-/// of the sandbox shows. Calls `ready` once every listener is served.
+/// Serves until `stop` is readable or at its end, which is how the end of the sandbox shows.
+/// Calls `ready` once every listener is served.
+///
+/// Each worker is a thread with an event loop of its own, so that a connection is served by one
+/// thread from end to end and wakes no other. The calling thread is the first of them.
 ///
 /// # Errors
 /// A listener cannot be used, or the event loop cannot be set up.
@@ -59,17 +64,40 @@ pub fn serve(
     stop: OwnedFd,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
+    let proxy = Proxy {
+        network: policy,
+        audit: Arc::new(audit),
+        pool: Arc::default(),
+        pipes: Arc::default(),
+        slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        worker: 0,
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        for worker in 1..workers.min(MAX_WORKERS) {
+            let (listeners, stop) = (listeners.try_clone()?, stop.try_clone()?);
+            let proxy = Proxy {
+                worker,
+                ..proxy.clone()
+            };
+            let run = move || work(listeners, proxy, stop, || {});
+            let thread = thread::Builder::new().stack_size(STACK);
+            // Where no further thread may be made, fewer serve.
+            if thread.spawn_scoped(scope, run).is_err() {
+                break;
+            }
+        }
+        work(listeners, proxy, stop, ready)
+    })
+}
+
+/// Serves on the calling thread.
+fn work(listeners: Listeners, proxy: Proxy, stop: OwnedFd, ready: impl FnOnce()) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(MAX_LOOKUPS)
         .build()?;
-    let proxy = Arc::new(Proxy {
-        network: policy,
-        audit,
-        pool: pool::Pool::default(),
-        pipes: pipe::Pipes::default(),
-        slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
-    });
+    let proxy = Arc::new(proxy);
     let result = runtime.block_on(async {
         for listener in listeners.http {
             tokio::spawn(accept::http(accept::adopt(listener)?, Arc::clone(&proxy)));
@@ -78,10 +106,10 @@ pub fn serve(
         for listener in listeners.socks {
             tokio::spawn(accept::socks(accept::adopt(listener)?, Arc::clone(&proxy)));
         }
-        tokio::spawn({
-            let proxy = Arc::clone(&proxy);
-            async move { proxy.pool.expire().await }
-        });
+        if proxy.worker == 0 {
+            let pool = Arc::clone(&proxy.pool);
+            tokio::spawn(async move { pool.expire().await });
+        }
         // Only its readiness is asked for, which any socket or pipe has.
         let stop = std::os::unix::net::UnixStream::from(stop);
         stop.set_nonblocking(true)?;
@@ -94,8 +122,27 @@ pub fn serve(
     result
 }
 
+impl Listeners {
+    /// Returns other descriptors of the same sockets.
+    fn try_clone(&self) -> io::Result<Self> {
+        let clone = |all: &[TcpListener]| -> io::Result<Vec<_>> {
+            all.iter().map(TcpListener::try_clone).collect()
+        };
+        Ok(Self {
+            http: clone(&self.http)?,
+            socks: clone(&self.socks)?,
+        })
+    }
+}
+
+/// More would fight over the same sockets.
+const MAX_WORKERS: usize = 4;
+
+/// Bytes of a worker's stack; the futures it polls live on the heap.
+const STACK: usize = 512 * 1024;
+
 /// Connections served at a time, over all listeners.
 const MAX_CONNECTIONS: usize = 1024;
 
-/// Names looked up at a time: each takes a thread while the resolver is asked.
-const MAX_LOOKUPS: usize = 64;
+/// Names one worker looks up at a time: each takes a thread while the resolver is asked.
+const MAX_LOOKUPS: usize = 32;

@@ -218,11 +218,7 @@ fn denied(values: &Values, key: &str, name: &str) -> Vec<Entry> {
     let entries = denied.filter_map(|record| {
         let value = record.fields.get(name)?;
         match &value.data {
-            Data::Text(text) => Some(Entry {
-                text: text.clone(),
-                literal: false,
-                origin: value.origin.clone(),
-            }),
+            Data::Text(text) => Some(Entry::new(text.clone(), false, value.origin.clone())),
             _ => None,
         }
     });

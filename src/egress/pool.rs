@@ -21,32 +21,41 @@ pub(super) struct Pool(Mutex<HashMap<Target, Vec<Idle>>>);
 struct Idle {
     sender: Sender,
     since: Instant,
+    worker: usize,
 }
 
 impl Pool {
-    /// Takes a connection that is alive and free, the one used last first.
-    pub(super) fn take(&self, target: &Target) -> Option<Sender> {
+    /// Takes a connection that is alive and free, the one used last first. One that `worker`
+    /// made goes before all others: its thread need not wake another.
+    pub(super) fn take(&self, target: &Target, worker: usize) -> Option<(Sender, usize)> {
         let mut pool = self.lock();
         let idle = pool.get_mut(target)?;
         // One that was put back may still be receiving the rest of its last answer.
-        let free = idle
+        let is_free = |idle: &Idle| idle.sender.is_ready() && idle.is_fresh();
+        let own = idle
             .iter()
-            .rposition(|idle| idle.sender.is_ready() && idle.is_fresh())?;
-        Some(idle.swap_remove(free).sender)
+            .rposition(|idle| idle.worker == worker && is_free(idle));
+        let free = own.or_else(|| idle.iter().rposition(is_free))?;
+        let idle = idle.swap_remove(free);
+        Some((idle.sender, idle.worker))
     }
 
-    /// Keeps a connection whose answer has begun.
-    pub(super) fn put(&self, target: &Target, sender: Sender) {
+    /// Keeps a connection whose answer has begun, and that `worker` made.
+    pub(super) fn put(&self, target: &Target, sender: Sender, worker: usize) {
         let mut pool = self.lock();
         let total: usize = pool.values().map(Vec::len).sum();
         if total >= MAX_TOTAL || sender.is_closed() {
             return;
         }
-        let since = Instant::now();
+        let fresh = Idle {
+            sender,
+            since: Instant::now(),
+            worker,
+        };
         match pool.get_mut(target) {
             Some(idle) if idle.len() >= MAX_EACH => {}
-            Some(idle) => idle.push(Idle { sender, since }),
-            None => drop(pool.insert(target.clone(), vec![Idle { sender, since }])),
+            Some(idle) => idle.push(fresh),
+            None => drop(pool.insert(target.clone(), vec![fresh])),
         }
     }
 

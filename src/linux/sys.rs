@@ -83,7 +83,7 @@ pub(crate) fn fork() -> io::Result<Forked> {
 
 /// Refuses to fork a threaded process: see fork(2) and signal-safety(7).
 fn assert_single_threaded() -> io::Result<()> {
-    let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
     if threads == 1 {
         Ok(())
     } else {

@@ -47,11 +47,7 @@ impl fmt::Display for Change {
             }
             Self::Add { key, entry, .. } => write!(f, "add `{entry}` to {key}"),
             Self::Remove { entry, origin } => {
-                write!(f, "remove `{entry}` from {}", origin.key)?;
-                match &origin.file {
-                    Some(file) => write!(f, " ({}:{})", file.display(), origin.line),
-                    None => Ok(()),
-                }
+                write!(f, "remove `{entry}` from {} ({origin})", origin.name())
             }
         }
     }

@@ -207,10 +207,7 @@ fn safe_directories(entries: &[Entry], host: &Host) -> Result<Vec<PathBuf>> {
             text => {
                 let text = text.to_owned();
                 path::way(&path::absolute(
-                    &Entry {
-                        text,
-                        ..entry.clone()
-                    },
+                    &Entry::new(text, entry.literal, entry.origin.clone()),
                     host,
                 )?)
                 .end

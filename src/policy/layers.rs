@@ -163,11 +163,7 @@ fn default_write(host: &Host) -> Vec<Entry> {
 }
 
 fn built_in(key: &'static str, text: &str) -> Entry {
-    Entry {
-        text: text.to_owned(),
-        literal: true,
-        origin: Origin::built_in(key),
-    }
+    Entry::new(text.to_owned(), true, Origin::built_in(key))
 }
 
 #[cfg(test)]

@@ -337,9 +337,11 @@ mod tests {
 
     #[test]
     fn a_resolver_that_knows_the_directories_finds_the_same_ways() {
-        // One level down: other tests make names in /tmp, and `..` counts them.
-        let dir = Path::new("/tmp").join(format!("srt-ways-{}/dir", std::process::id()));
+        let own = Path::new("/tmp").join(format!("srt-ways-{}", std::process::id()));
+        // Deep enough for every `..` to stay in what is ours.
+        let dir = own.join("1/2/3/4/5/6/7/8/9");
         std::fs::create_dir_all(dir.join("a/b/c")).expect("the name is ours");
+        let own = RealPath::resolve(&own).expect("just made").path;
         let dir = RealPath::resolve(&dir).expect("just made").path;
         std::fs::write(dir.join("a/file"), "").expect("just made");
         std::fs::hard_link(dir.join("a/file"), dir.join("a/b/same")).expect("the name is free");
@@ -360,9 +362,10 @@ mod tests {
             assert_eq!(known, way(&path), "{}", path.display());
             if let Ok(real) = known.real() {
                 // The kernel agrees wherever it finds something at all.
-                let meta = std::fs::metadata(&path).or_else(|_| std::fs::metadata(real.as_path()));
-                assert_eq!(meta.map(|meta| meta.ino()).ok(), Some(real.id().ino));
-                found += 1;
+                if let Ok(meta) = std::fs::metadata(&path) {
+                    assert_eq!(meta.ino(), real.id().ino, "{}", path.display());
+                    found += 1;
+                }
             }
             linked += usize::from(!known.links.is_empty());
         }
@@ -372,7 +375,7 @@ mod tests {
             (same.names, same.found.map(|id| id.kind)),
             (2, Ok(FileKind::File))
         );
-        std::fs::remove_dir_all(dir.parent().expect("two levels")).expect("the name is ours");
+        std::fs::remove_dir_all(&own).expect("the name is ours");
     }
 
     #[test]

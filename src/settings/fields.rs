@@ -335,11 +335,7 @@ impl Reader<'_> {
     }
 
     fn entry(&self, key: &Key, node: &impl Ranged, text: String, literal: bool) -> Entry {
-        Entry {
-            text,
-            literal,
-            origin: self.origin(key.path, node),
-        }
+        Entry::new(text, literal, self.origin(key.path, node))
     }
 
     fn origin(&self, key: &'static str, node: &impl Ranged) -> Origin {

@@ -37,6 +37,10 @@ pub(super) fn parse<'a>(source: &Source, checked: &'a str) -> Result<Value<'a>> 
 /// Returns what a string of checked text stands for.
 pub(super) fn decode(source: &Source, lit: &StringLit<'_>) -> String {
     let raw = &source.text[lit.range.start..lit.range.end];
+    let inner = &raw[1..raw.len() - 1];
+    if !inner.contains('\\') {
+        return inner.to_owned();
+    }
     serde_json::from_str(raw).expect("the grammar and every escape of the text were checked")
 }
 

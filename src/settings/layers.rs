@@ -297,6 +297,17 @@ impl Stack {
 
     /// Keeps a strict switch and a limit of the system, and its lists of names.
     fn check_ceiling(&mut self, key: &'static Key, value: &Value) {
+        if let Some(bound) = self.bound_that_ends(key.path, value) {
+            self.problems.add(|| {
+                format!(
+                    "{}: `{}` is {}, which would end the bounds of {bound}",
+                    value.origin,
+                    value.origin.name(),
+                    value.to_json(),
+                )
+            });
+            return;
+        }
         let (above, below) = match (key.effect, self.system.get(key.path)) {
             (Effect::Switch(strict), Some(system)) => {
                 (is_json(system, strict) && !is_json(value, strict), system)
@@ -318,6 +329,17 @@ impl Stack {
             );
             self.problems.add(|| message);
         }
+    }
+
+    /// Returns the place of a list of the system that a switch would make void, unless the
+    /// system itself allows the switch.
+    fn bound_that_ends(&self, key: &str, value: &Value) -> Option<String> {
+        let (_, loose, lists) = VOIDING.iter().find(|(switch, ..)| *switch == key)?;
+        if !is_json(value, loose) || self.system.get(key).is_some() {
+            return None;
+        }
+        let mut bounds = lists.iter().filter_map(|list| self.ceiling.get(list));
+        bounds.next().map(|bound| bound.origin.to_string())
     }
 
     fn check_names(&mut self, key: &'static Key, value: &Value) {
@@ -407,6 +429,21 @@ fn untrusted(key: &Key, value: &Value) -> String {
 fn is_json(value: &Value, json: &str) -> bool {
     serde_json::from_str(json).is_ok_and(|json: serde_json::Value| json == value.to_json())
 }
+
+/// Switches, the value that makes lists void, and those lists.
+const VOIDING: [(&str, &str, &[&str]); 3] = [
+    (
+        "filesystem.disabled",
+        "true",
+        &["filesystem.allowWrite", "filesystem.allowRead"],
+    ),
+    ("network.mode", "\"open\"", &["network.allowedDomains"]),
+    (
+        "network.allowAllUnixSockets",
+        "true",
+        &["network.allowUnixSockets"],
+    ),
+];
 
 /// Tells whether there is a `$NAME` or `${…}` in a path.
 fn holds_variable(text: &str) -> bool {

@@ -1,21 +1,48 @@
 //! Where a value was written: layer, file, line and column.
 
 use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::FilePath;
 use super::schema;
 use super::source::shown;
 
-/// One string of one list, and where it was written.
+/// One string of one list, and where it was written. Cheap to clone: layers, lists and rules
+/// all hold their entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct Entry(Arc<Written>);
+
+/// What an [`Entry`] gives access to.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Written {
     /// The string itself.
     pub text: String,
     /// Written as `{ "path": …, "literal": true }`: pattern characters mean themselves.
     pub literal: bool,
     /// Where it stands.
     pub origin: Origin,
+}
+
+impl Entry {
+    /// Makes an entry of its parts.
+    pub fn new(text: impl Into<String>, literal: bool, origin: Origin) -> Self {
+        Self(Arc::new(Written {
+            text: text.into(),
+            literal,
+            origin,
+        }))
+    }
+}
+
+impl Deref for Entry {
+    type Target = Written;
+
+    fn deref(&self) -> &Written {
+        &self.0
+    }
 }
 
 /// The place a rule comes from, for messages and events. `Display` gives `file:line:column`,

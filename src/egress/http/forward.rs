@@ -66,9 +66,10 @@ impl Client {
         request: Request<Body>,
     ) -> Result<Response<Incoming>, Refusal> {
         let target = permit.target();
-        let Some(mut sender) = self.proxy.pool.take(target) else {
+        let (pool, worker) = (&self.proxy.pool, self.proxy.worker);
+        let Some((mut sender, maker)) = pool.take(target, worker) else {
             let (response, sender) = self.send_on_new(permit, request).await?;
-            self.proxy.pool.put(target, sender);
+            pool.put(target, sender, worker);
             return Ok(response);
         };
         self.proxy.record_allowed(Op::Request, permit);
@@ -76,7 +77,7 @@ impl Client {
         let sent = timeout(tunnel::IDLE, sender.try_send_request(request)).await;
         let again = match sent {
             Ok(Ok(response)) => {
-                self.proxy.pool.put(target, sender);
+                pool.put(target, sender, maker);
                 return Ok(response);
             }
             // The server closed it while the request was on its way.
@@ -88,7 +89,7 @@ impl Client {
         };
         let stream = self.proxy.dial(Op::Request, permit).await?;
         let (response, sender) = self.send_over(stream, target, request).await?;
-        self.proxy.pool.put(target, sender);
+        pool.put(target, sender, worker);
         Ok(response)
     }
 

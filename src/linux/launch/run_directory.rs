@@ -27,7 +27,7 @@ use crate::policy::path::RealPath;
 pub struct RunDirectory {
     path: PathBuf,
     parent: PathBuf,
-    _lock: File,
+    lock: File,
     socket: Option<OwnedFd>,
 }
 
@@ -119,7 +119,7 @@ impl RunDirectory {
         let mut directory = Self {
             path,
             parent: parent.to_owned(),
-            _lock: lock,
+            lock,
             socket: None,
         };
         directory.socket = Some(directory.listen()?);
@@ -130,7 +130,7 @@ impl RunDirectory {
         let kind = SocketType::SEQPACKET;
         let socket = socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
         // Through the descriptor, since a socket's name is 107 bytes at most; see unix(7).
-        let name = format!("/proc/self/fd/{}/{SOCKET}", self._lock.as_raw_fd());
+        let name = format!("/proc/self/fd/{}/{SOCKET}", self.lock.as_raw_fd());
         bind(&socket, &SocketAddrUnix::new(name)?)?;
         listen(&socket, 1)?;
         Ok(socket)

@@ -5,16 +5,18 @@ use crate::policy::network::Network;
 use crate::settings::{self, Layer, Origin};
 
 fn entries(key: &'static str, file: &str, texts: &[&str]) -> Vec<Entry> {
-    let entry = |(index, text): (usize, &&str)| Entry {
-        text: (*text).to_owned(),
-        literal: false,
-        origin: Origin {
-            key,
-            file: Some(Path::new(file).into()),
-            line: u32::try_from(index).unwrap() + 2,
-            column: 5,
-            layer: Layer::Explicit,
-        },
+    let entry = |(index, text): (usize, &&str)| {
+        Entry::new(
+            *text,
+            false,
+            Origin {
+                key,
+                file: Some(Path::new(file).into()),
+                line: u32::try_from(index).unwrap() + 2,
+                column: 5,
+                layer: Layer::Explicit,
+            },
+        )
     };
     texts.iter().enumerate().map(entry).collect()
 }

@@ -97,7 +97,8 @@ pub(crate) fn intersection(outer: &Rule, inner: &Rule) -> Option<Rule> {
         port,
         entry: outer.entry.clone(),
     };
-    both.entry.text = both.to_string();
+    let origin = outer.entry.origin.clone();
+    both.entry = Entry::new(both.to_string(), outer.entry.literal, origin);
     Some(both)
 }
 

@@ -23,9 +23,12 @@ impl Table {
     /// # Errors
     /// The first entry that is no host pattern, or allows more than one can mean.
     pub(crate) fn parse(entries: &[Entry], list: List) -> Result<Self> {
-        let rules = entries.iter().map(|entry| Rule::parse(entry, list));
+        let mut rules = Vec::with_capacity(entries.len());
+        for entry in entries {
+            rules.push(Rule::parse(entry, list)?);
+        }
         Ok(Self {
-            rules: rules.collect::<Result<_>>()?,
+            rules,
             by_hosts: OnceLock::new(),
         })
     }

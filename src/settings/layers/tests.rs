@@ -271,6 +271,27 @@ fn strict_switches_and_limits_of_the_system_cannot_be_undone() {
 }
 
 #[test]
+fn no_switch_makes_the_lists_of_the_system_void() {
+    let tree = Tree::new("void");
+    tree.system(
+        r#"{"network":{"allowedDomains":[],"allowUnixSockets":[]},"filesystem":{"allowWrite":[]}}"#,
+    );
+    let table = [
+        r#"{"network":{"mode":"open"}}"#,
+        r#"{"network":{"allowAllUnixSockets":true}}"#,
+        r#"{"filesystem":{"disabled":true}}"#,
+    ];
+    for text in table {
+        tree.user(text);
+        let message = tree.refusal();
+        assert!(
+            message.contains("would end the bounds of /etc/settings.json:1:"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
 fn weak_values_of_the_system_are_defaults() {
     let tree = Tree::new("default");
     tree.system(r#"{"network":{"mode":"open"},"git":{"safeDirectories":["/srv"]}}"#);

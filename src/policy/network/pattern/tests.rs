@@ -8,17 +8,17 @@ use crate::policy::network::Table;
 use crate::settings::{Layer, Origin};
 
 fn entry(text: &str) -> Entry {
-    Entry {
-        text: text.to_owned(),
-        literal: false,
-        origin: Origin {
+    Entry::new(
+        text.to_owned(),
+        false,
+        Origin {
             key: "network.allowedDomains",
             file: Some(std::path::Path::new("s.json").into()),
             line: 3,
             column: 7,
             layer: Layer::Explicit,
         },
-    }
+    )
 }
 
 fn parsed(text: &str, list: List) -> Result<Rule> {
