@@ -15,7 +15,7 @@ pub use rules::Rule;
 use super::host::Host;
 use super::path::{self, FileKind, RealPath, Resolver, Way};
 use crate::error::{Error, Kind, Result};
-use crate::settings::{self, Entry};
+use crate::settings::{self, Entry, shown};
 use rules::{List, Rules};
 
 /// What the command may do with a path.
@@ -262,21 +262,25 @@ impl Filesystem {
             let way = resolver.way(&host.cwd.join(path));
             let mut links = way.links.iter();
             if let Some(link) = links.find(|link| self.is_in_writable(link, resolver)) {
-                return Err(Error::new(
-                    Kind::Settings,
-                    format!(
-                        "{} leads over {}, a link in a writable directory: a command could \
-                         replace the settings of the next run",
-                        path.display(),
-                        link.display()
-                    ),
-                )
-                .with_hint("put the file itself there, or name the file the link leads to"));
+                return Err(replaceable(path, link));
             }
             let real = way.real().map_err(|error| {
-                Error::new(Kind::Settings, format!("cannot protect {}", path.display()))
+                Error::new(Kind::Settings, format!("cannot protect {}", shown(path)))
                     .call("realpath", error)
             })?;
+            if self.is_in_writable(real.as_path(), resolver) {
+                self.notes.push(format!(
+                    "{} lies in a writable path: it is not written during the run",
+                    shown(path)
+                ));
+            }
+            if real.id().kind == FileKind::File && way.names > 1 {
+                self.warnings.push(format!(
+                    "{} has {} names (hard links): only this one is kept from being written",
+                    shown(path),
+                    way.names
+                ));
+            }
             let rule = Rule::built_in("filesystem.denyWrite", real);
             self.rules.push(List::DenyWrite, rule);
         }
@@ -393,6 +397,17 @@ fn name_all<'a>(
         Ok(Named { entry, way })
     });
     named.collect()
+}
+
+fn replaceable(file: &Path, link: &Path) -> Error {
+    let what = format!(
+        "{} leads over {}, a link in a writable directory: a command could replace the settings \
+         of the next run",
+        shown(file),
+        shown(link)
+    );
+    Error::new(Kind::Settings, what)
+        .with_hint("put the file itself there, or name the file the link leads to")
 }
 
 /// What to do about an entry that names nothing.

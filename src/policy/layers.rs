@@ -98,7 +98,10 @@ impl Effective {
     /// Keeps the command from changing what the next run will be allowed.
     fn protect_files(&mut self, settings: &Settings) {
         let files = settings.files.iter().map(|file| file.path.to_path_buf());
-        self.filesystem.protected.extend(files);
+        let protected = &mut self.filesystem.protected;
+        protected.extend(files.chain(settings.guarded.iter().cloned()));
+        protected.sort();
+        protected.dedup();
     }
 }
 

@@ -186,7 +186,7 @@ fn a_project_file_that_nobody_trusts_never_widens() {
     let tree = Tree::new("untrusted");
     let mut generator = Generator(11);
     let (mut compared, mut narrowed) = (0, 0);
-    for _ in 0..600 {
+    for _ in 0..250 {
         let user = tree.layer(&mut generator);
         let project = tree.layer(&mut generator);
         let Ok(without) = tree.policy([None, Some(&user), None]) else {
@@ -203,7 +203,7 @@ fn a_project_file_that_nobody_trusts_never_widens() {
         compared += 1;
         narrowed += usize::from(wider(&tree, &without, &with).is_some());
     }
-    assert!(compared > 300 && narrowed > 100, "{compared} {narrowed}");
+    assert!(compared > 150 && narrowed > 50, "{compared} {narrowed}");
 }
 
 /// What the system's file allows to others: its lists as grants, all of the rest granted.
@@ -226,7 +226,7 @@ fn no_layer_goes_beyond_the_ceiling_of_the_system() {
     let tree = Tree::new("ceiling");
     let mut generator = Generator(12);
     let (mut compared, mut refused) = (0, 0);
-    for _ in 0..1_500 {
+    for _ in 0..500 {
         let system = tree.layer(&mut generator);
         let mut user = tree.layer(&mut generator);
         let project = Some(tree.layer(&mut generator)).filter(|_| generator.below(2) == 0);
@@ -251,7 +251,7 @@ fn no_layer_goes_beyond_the_ceiling_of_the_system() {
             }
         }
     }
-    assert!(compared > 100 && refused > 100, "{compared} {refused}");
+    assert!(compared > 40 && refused > 100, "{compared} {refused}");
 }
 
 #[test]
@@ -259,17 +259,11 @@ fn what_opens_everything_goes_beyond_any_bound_of_the_system() {
     let tree = Tree::new("open");
     let disabled = json!({ "filesystem": { "disabled": true } });
     let open = json!({ "network": { "mode": "open" } });
-    let pass = json!({ "env": { "allow": ["APP_TOKEN"] } });
     let table = [
         (
             json!({ "filesystem": { "allowWrite": ["/srv"] } }),
             &disabled,
             true,
-        ),
-        (
-            json!({ "filesystem": { "allowRead": ["/srv"] } }),
-            &disabled,
-            false,
         ),
         (
             json!({ "network": { "allowedDomains": ["a.test"] } }),
@@ -282,17 +276,15 @@ fn what_opens_everything_goes_beyond_any_bound_of_the_system() {
             &open,
             true,
         ),
+        (
+            json!({ "network": { "strictAllowlist": true } }),
+            &open,
+            true,
+        ),
         (json!({ "filesystem": { "allowWrite": [] } }), &open, false),
         (
             json!({ "network": { "mode": "open", "deniedDomains": ["a.test"] } }),
             &open,
-            false,
-        ),
-        (json!({ "env": { "deny": ["@secrets"] } }), &pass, true),
-        (json!({ "env": { "deny": ["OTHER"] } }), &pass, false),
-        (
-            json!({ "env": { "deny": ["@secrets"], "allow": ["APP_TOKEN"] } }),
-            &pass,
             false,
         ),
     ];
@@ -305,7 +297,7 @@ fn what_opens_everything_goes_beyond_any_bound_of_the_system() {
             "{system} {user}: {message:?}"
         );
         let names_both = |message: &str| {
-            message.contains("etc/settings.json") && message.contains(".srt-settings.json:1:")
+            message.contains("etc/settings.json:1:") && message.contains(".srt-settings.json:1:")
         };
         assert!(
             message.is_none_or(|message| names_both(&message)),
@@ -315,11 +307,32 @@ fn what_opens_everything_goes_beyond_any_bound_of_the_system() {
 }
 
 #[test]
+fn secrets_the_system_denies_are_passed_by_its_own_list_alone() {
+    let tree = Tree::new("secrets");
+    let user = json!({ "env": { "allow": ["APP_TOKEN"] } });
+    let table = [
+        (json!({ "env": { "deny": ["OTHER"] } }), true),
+        (json!({ "env": { "deny": ["@secrets"] } }), false),
+        (
+            json!({ "env": { "deny": ["@secrets"], "allow": ["APP_TOKEN"] } }),
+            true,
+        ),
+    ];
+    for (system, is_passed) in table {
+        let policy = tree
+            .policy([Some(&system), Some(&user), None])
+            .expect("it is fine");
+        let passed = passes(&policy).iter().any(|name| *name == "APP_TOKEN");
+        assert_eq!(passed, is_passed, "{system}");
+    }
+}
+
+#[test]
 fn the_order_of_entries_in_a_list_does_not_matter() {
     let tree = Tree::new("order");
     let mut generator = Generator(13);
     let mut compared = 0;
-    for _ in 0..400 {
+    for _ in 0..150 {
         let layers = [(); 3].map(|()| tree.layer(&mut generator));
         let reversed = layers.clone().map(|mut layer| {
             let sections = layer.as_object_mut().expect("an object").values_mut();
@@ -341,5 +354,5 @@ fn the_order_of_entries_in_a_list_does_not_matter() {
             (policy, again) => assert_eq!(policy.is_ok(), again.is_ok(), "{layers:?}"),
         }
     }
-    assert!(compared > 100, "{compared}");
+    assert!(compared > 40, "{compared}");
 }
