@@ -7,17 +7,19 @@ mod fields;
 mod flags;
 mod form;
 mod json;
+pub mod json_schema;
 mod keys;
 mod layers;
 mod origin;
 pub mod profile;
+pub mod reference;
 pub mod schema;
 mod source;
 mod support;
 pub mod trust;
 pub mod values;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -53,6 +55,8 @@ pub struct Settings {
     pub narrowing: Values,
     /// The files this was read from, lowest layer first.
     pub files: Vec<InForce>,
+    /// Files and directories of settings, profiles and trust that later runs may read.
+    pub guarded: Vec<PathBuf>,
     /// What the caller should read before the command runs.
     pub warnings: Vec<String>,
 }
@@ -179,6 +183,16 @@ impl Settings {
     /// trust; a layer goes beyond what one below it allows.
     pub fn load(search: &Search<'_>, explicit: Option<&Path>, flags: Values) -> Result<Self> {
         layers::load(search, explicit, flags)
+    }
+
+    /// Returns these settings without what they say of files, for a question about hosts.
+    #[must_use]
+    pub fn without_files(&self) -> Self {
+        let mut settings = self.clone();
+        settings.filesystem = Filesystem::default();
+        settings.credentials.files.clear();
+        settings.files.retain(|file| file.layer == Layer::System);
+        settings
     }
 
     /// Makes the typed fields of merged values.

@@ -7,22 +7,13 @@ use super::filesystem::{Access, Filesystem};
 use super::host::Host;
 use super::path;
 use crate::error::Result;
-use crate::settings::{Entry, Origin};
+use crate::settings::Entry;
 
 /// Which Unix sockets of the host may be connected to.
 #[derive(Debug, Clone, Default)]
 pub struct Sockets {
     all: bool,
-    rules: HashMap<PathBuf, Rule>,
-}
-
-/// One entry of `network.allowUnixSockets`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    /// The entry as written.
-    pub entry: String,
-    /// Where it stands.
-    pub origin: Origin,
+    rules: HashMap<PathBuf, Entry>,
 }
 
 impl Sockets {
@@ -43,12 +34,8 @@ impl Sockets {
         for entry in allow_unix_sockets {
             let way = path::way(&path::absolute(entry, host)?);
             refuse_replaceable(entry, &way, filesystem)?;
-            let rule = Rule {
-                entry: entry.text.clone(),
-                origin: entry.origin.clone(),
-            };
             // The first of two entries for one path is the one that is shown.
-            rules.entry(way.end).or_insert(rule);
+            rules.entry(way.end).or_insert_with(|| entry.clone());
         }
         Ok(Self {
             all: allow_all,
@@ -63,7 +50,7 @@ impl Sockets {
 
     /// Decides on one socket of the host, by its path, which must be absolute and free of
     /// links: the entry that allows it. An entry covers what is below it; no entry means no.
-    pub fn check(&self, path: &Path) -> Option<&Rule> {
+    pub fn check(&self, path: &Path) -> Option<&Entry> {
         path.ancestors().find_map(|at| self.rules.get(at))
     }
 }
@@ -90,6 +77,7 @@ fn refuse_replaceable(entry: &Entry, way: &path::Way, filesystem: &Filesystem) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::Origin;
 
     fn sockets(entries: &[&str]) -> Sockets {
         let entries: Vec<Entry> = entries

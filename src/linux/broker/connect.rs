@@ -14,7 +14,6 @@ use crate::audit::event::{Code, Event, Kind, Rule, Suggest, Verdict};
 use crate::linux::executor::{self, Destination, MAX_ADDRESS};
 use crate::linux::sys;
 use crate::linux::unix_diag::{Inode, UnixDiag};
-use crate::policy::sockets;
 
 /// Where the path of a Unix address starts, and how long the whole is at most; see unix(7).
 const PATH_OFFSET: usize = 2;
@@ -117,16 +116,11 @@ fn side_of(broker: &Shared, place: &OwnedFd) -> Result<Side, Errno> {
         return Ok(Side::Inside);
     }
     let path = path_to(place)?;
-    if let Some(rule) = broker.policy.check(&path)
+    if let Some(entry) = broker.policy.check(&path)
         && is_on_host(&path, &found)
     {
-        record(
-            broker,
-            &path,
-            Verdict::Allowed,
-            Code::SocketListed,
-            Some(rule),
-        );
+        let rule = Some(Rule::new(&entry.text, &entry.origin));
+        record(broker, &path, Verdict::Allowed, Code::SocketListed, rule);
         return Ok(Side::Outside);
     }
     if broker.host_sockets().is_some_and(listens) {
@@ -153,13 +147,7 @@ fn is_on_host(path: &Path, found: &rustix::fs::Stat) -> bool {
         .is_ok_and(|there| (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino))
 }
 
-fn record(
-    broker: &Shared,
-    path: &Path,
-    verdict: Verdict,
-    code: Code,
-    rule: Option<&sockets::Rule>,
-) {
+fn record(broker: &Shared, path: &Path, verdict: Verdict, code: Code, rule: Option<Rule<'_>>) {
     let target = path.to_string_lossy();
     let suggest = (verdict == Verdict::Denied).then(|| Suggest {
         key: "network.allowUnixSockets",
@@ -168,7 +156,7 @@ fn record(
     broker.audit.record(&Event {
         target: Some(&target),
         verdict: Some(verdict),
-        rule: rule.map(|rule| Rule::new(&rule.entry, &rule.origin)),
+        rule,
         suggest,
         ..Event::new(Kind::Socket, "connect", code)
     });

@@ -130,6 +130,7 @@ pub(super) static KEYS: &[Key] = &[
         "false",
         "Whether local ports may be bound.",
     )
+    .effect(LOOSE)
     .support(Support::Ignored(
         "the loopback inside is the sandbox's own and open to it",
     )),
@@ -138,6 +139,7 @@ pub(super) static KEYS: &[Key] = &[
         Form::Service,
         "Mach services that may be looked up.",
     )
+    .effect(Effect::Grant(Relation::Same))
     .support(MACOS),
     Key::new(
         "network.httpProxyPort",
