@@ -54,9 +54,7 @@ impl Backend for Linux {
         })?;
         cover_aliases(policy)?;
         let run = RunDirectory::create(host, &policy.filesystem)?;
-        for runs in run.all_runs(host) {
-            policy.filesystem.hide_runs(runs);
-        }
+        policy.filesystem.hide_runs(run.all_runs()?);
         let tmpdir = match own_tmpdir(policy, host) {
             Some(path) => path,
             None => {

@@ -6,7 +6,7 @@ use crate::audit::Audit;
 use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
-use crate::policy::Policy;
+use crate::policy::{NetworkMode, Policy};
 use crate::settings::Settings;
 
 /// Says what the caller should know before the command runs.
@@ -26,15 +26,32 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
 }
 
 /// Records each protection that the settings switch off, and says it.
-pub(super) fn record_weakenings(policy: &Policy, audit: &Audit) {
-    if policy.sockets.all_are_open() {
-        let key = "network.allowAllUnixSockets";
-        audit.warn(format_args!(
-            "`{key}` opens every Unix socket of the host: its agents and services can act for the command"
-        ));
+pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, audit: &Audit) {
+    let switches = [
+        (
+            policy.sockets.all_are_open(),
+            "network.allowAllUnixSockets",
+            "opens every Unix socket of the host: its agents and services can act for the command",
+            Code::SocketsAll,
+        ),
+        (
+            policy.network_mode == NetworkMode::Open,
+            "network.mode",
+            "shares the host's network: no host is filtered, and its loopback is in reach",
+            Code::NetworkOpen,
+        ),
+        (
+            settings.filesystem.disabled,
+            "filesystem.disabled",
+            "switches the rules for files off: what the caller may read and write, the command may",
+            Code::FilesOpen,
+        ),
+    ];
+    for (_, key, what, code) in switches.into_iter().filter(|(on, ..)| *on) {
+        audit.warn(format_args!("`{key}` {what}"));
         audit.record(&Event {
             target: Some(key),
-            ..Event::new(Kind::Weakening, "start", Code::SocketsAll)
+            ..Event::new(Kind::Weakening, "start", code)
         });
     }
 }

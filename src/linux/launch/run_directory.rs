@@ -136,16 +136,15 @@ impl RunDirectory {
         Ok(socket)
     }
 
-    /// Returns the directories that hold this user's runs, this one's among them.
-    pub fn all_runs(&self, host: &Host) -> Vec<RealPath> {
-        let bases = bases(host).into_iter();
-        let usual = bases.map(|base| base.as_path().join(format!("srt-{}", host.uid)));
-        let mut all: Vec<PathBuf> = usual.chain([self.parent.clone()]).collect();
-        all.sort();
-        all.dedup();
-        all.iter()
-            .filter_map(|path| RealPath::resolve(path).ok())
-            .collect()
+    /// Returns the directory that holds this run and others of the same user.
+    ///
+    /// # Errors
+    /// It was removed, though this run lies in it.
+    pub fn all_runs(&self) -> Result<RealPath> {
+        RealPath::resolve(&self.parent).map_err(|error| {
+            let goal = format!("cannot hide {}", self.parent.display());
+            Error::new(Kind::Launch, goal).call("realpath", error)
+        })
     }
 
     /// Returns the path of the socket that init connects to.
