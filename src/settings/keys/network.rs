@@ -118,20 +118,19 @@ pub(super) static KEYS: &[Key] = &[
         Form::Path,
         "Unix sockets of the host that may be reached, or directories of such.",
     )
-    .effect(Effect::Grant(Relation::Paths))
-    .support(Support::Unbuilt),
+    .effect(Effect::Grant(Relation::Paths)),
     switch(
         "network.allowAllUnixSockets",
         "false",
         "Whether every Unix socket of the host may be reached.",
     )
-    .effect(LOOSE)
-    .support(Support::Unbuilt),
+    .effect(LOOSE),
     switch(
         "network.allowLocalBinding",
         "false",
         "Whether local ports may be bound.",
     )
+    .effect(LOOSE)
     .support(Support::Ignored(
         "the loopback inside is the sandbox's own and open to it",
     )),
@@ -140,6 +139,7 @@ pub(super) static KEYS: &[Key] = &[
         Form::Service,
         "Mach services that may be looked up.",
     )
+    .effect(Effect::Grant(Relation::Same))
     .support(MACOS),
     Key::new(
         "network.httpProxyPort",
