@@ -50,6 +50,9 @@ impl Backend for Linux {
         })?;
         cover_aliases(policy)?;
         let run = RunDirectory::create(host, &policy.filesystem)?;
+        for runs in run.all_runs(host) {
+            policy.filesystem.hide_runs(runs);
+        }
         let tmpdir = match own_tmpdir(policy, host) {
             Some(path) => path,
             None => {

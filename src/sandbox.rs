@@ -1,6 +1,7 @@
 //! The main flow: settings, policy, plan, launch, proxies, wait. The only place that joins
 //! backend, egress and audit.
 
+mod directories;
 mod events;
 mod proxies;
 
@@ -27,7 +28,7 @@ pub fn run(
     command: &Command,
     audit: &Audit,
 ) -> Result<Outcome> {
-    let result = settings.and_then(|settings| confine(&settings, host, command, audit));
+    let result = settings.and_then(|settings| confine(settings, host, command, audit));
     events::record_end(audit, &result);
     result
 }
@@ -57,20 +58,29 @@ pub fn dry_run(
     let mut policy = Policy::from_settings(settings, host)?;
     events::warn(settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
-    Ok(format!("{plan}\n"))
+    let mut shown = String::new();
+    for path in policy.filesystem.unmade() {
+        shown += &format!("directory: make {}, writable\n", path.display());
+    }
+    Ok(format!("{shown}{plan}\n"))
 }
 
-fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
+fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command)?;
-    let mut policy = Policy::from_settings(settings, host)?;
-    events::warn(settings, &policy, audit);
+    let mut policy = directories::policy(&settings, host, audit)?;
+    if let Some(path) = audit.path() {
+        policy.filesystem.protect_file(path, host)?;
+    }
+    events::warn(&settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
     // Both forks come before any thread: the child of a threaded process may only make
     // async-signal-safe calls until it execs; see fork(2).
     let mut held = backend.spawn(plan)?;
     let proxies = Proxies::start(held.hand_off()?, policy.network, audit)?;
+    // While init builds: ten thousand rules take longer to free than to enforce.
+    drop((settings, policy.filesystem, policy.environment));
     let report = held.report()?;
     proxies.wait_until_ready()?;
     events::record_start(audit, command, &report);

@@ -24,7 +24,9 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
     let caller_cwd = host.cwd.clone();
     let verbosity = verbosity(&options, &host);
     let audit = match &options.events {
-        Some(path) if !options.dry_run => Audit::to_file(path, &run_id()?, verbosity)?,
+        Some(path) if !options.dry_run => {
+            Audit::to_file(&caller_cwd.join(path), &run_id()?, verbosity)?
+        }
         _ => Audit::none(verbosity),
     };
     let entered = options.cwd.as_deref().map_or(Ok(()), |cwd| host.enter(cwd));

@@ -15,7 +15,7 @@ pub use rules::Rule;
 use super::host::Host;
 use super::path::{self, FileKind, RealPath, Resolver, Way};
 use crate::error::{Error, Kind, Result};
-use crate::settings::{self, Entry};
+use crate::settings::{self, Entry, profile};
 use rules::{List, Rules};
 
 /// What the command may do with a path.
@@ -36,6 +36,8 @@ pub struct Filesystem {
     pins: Vec<RealPath>,
     /// Directories of the launcher and above them.
     kept: Vec<PathBuf>,
+    /// Missing directories that the settings ask to be made.
+    unmade: Vec<PathBuf>,
     notes: Vec<String>,
     warnings: Vec<String>,
 }
@@ -97,12 +99,30 @@ impl Filesystem {
         policy.refuse_replaceable_grants(&allow_write, &mut resolver)?;
         policy.warn_of_hard_links(deny_read.iter().chain(&deny_write));
         policy.pin_ancestors();
+        policy.forget_unwritable();
         Ok(policy)
     }
 
     /// Returns what the command may do with `path`, as [`Filesystem::decide`] says.
     pub fn access(&self, path: &Path) -> Access {
         self.decide(path).access
+    }
+
+    /// Keeps a file of ours from being written, replaced or moved.
+    ///
+    /// # Errors
+    /// A link in a writable directory leads to it, or it is gone.
+    pub fn protect_file(&mut self, path: &Path, host: &Host) -> Result<()> {
+        self.protect(&[path.to_owned()], host, &mut Resolver::default())?;
+        self.pin_ancestors();
+        Ok(())
+    }
+
+    /// Hides the private directories of other runs; that of this run is granted afterwards.
+    pub fn hide_runs(&mut self, path: RealPath) {
+        let rule = Rule::built_in("filesystem.denyRead", path);
+        self.rules.push(List::DenyRead, rule);
+        self.pin_ancestors();
     }
 
     /// Grants writing to a directory made for this run.
@@ -167,6 +187,12 @@ impl Filesystem {
         self.rules.all()
     }
 
+    /// Returns the directories that are missing and that `allowWrite` names with a `/` at the
+    /// end: to be made before a run, which is then judged anew.
+    pub fn unmade(&self) -> &[PathBuf] {
+        &self.unmade
+    }
+
     /// Returns what the user should read before the command starts.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -219,7 +245,7 @@ impl Filesystem {
                     )),
                     None => self.rules.push(list, Rule::new(entry, path)),
                 },
-                Err(_) if is_missing(way) => self.missing(entry, missing),
+                Err(_) if is_missing(way) => self.missing(entry, way, missing),
                 Err(error) => {
                     return Err(path::entry_error(entry, "cannot be resolved")
                         .call(format!("realpath({})", way.end.display()), error));
@@ -229,9 +255,14 @@ impl Filesystem {
         Ok(())
     }
 
-    fn missing(&mut self, entry: &Entry, missing: Missing) {
+    fn missing(&mut self, entry: &Entry, way: &Way, missing: Missing) {
         let key = entry.origin.key;
         match missing {
+            Missing::Warn if asks_for_directory(entry, way) => self.unmade.push(way.end.clone()),
+            Missing::Warn if profile::is_built_in(&entry.origin) => self.notes.push(format!(
+                "{key} `{}` does not exist and was not granted",
+                entry.text
+            )),
             Missing::Note => self.notes.push(format!(
                 "{key} `{}` does not exist: it is not covered if it appears during the run",
                 entry.text
@@ -242,6 +273,13 @@ impl Filesystem {
             )),
             Missing::Judge => {}
         }
+    }
+
+    /// Nothing is made where the command could not write it.
+    fn forget_unwritable(&mut self) {
+        let mut unmade = std::mem::take(&mut self.unmade);
+        unmade.retain(|path| self.rules.covering(path).rule(List::DenyWrite).is_none());
+        self.unmade = unmade;
     }
 
     fn add_default_write(&mut self, entries: &[Entry], host: &Host) -> Result<()> {
@@ -270,8 +308,8 @@ impl Filesystem {
                 return Err(Error::new(
                     Kind::Settings,
                     format!(
-                        "{} leads over {}, a link in a writable directory: a command could \
-                         replace the settings of the next run",
+                        "{} leads over {}, a link in a writable directory, which a command could \
+                         make lead elsewhere",
                         path.display(),
                         link.display()
                     ),
@@ -282,8 +320,10 @@ impl Filesystem {
                 Error::new(Kind::Settings, format!("cannot protect {}", path.display()))
                     .call("realpath", error)
             })?;
-            let rule = Rule::built_in("filesystem.denyWrite", real);
-            self.rules.push(List::DenyWrite, rule);
+            if !in_private_tree(real.as_path()) {
+                let rule = Rule::built_in("filesystem.denyWrite", real);
+                self.rules.push(List::DenyWrite, rule);
+            }
         }
         Ok(())
     }
@@ -407,6 +447,14 @@ enum Missing {
     Warn,
     /// Allowed where nobody can make it; see [`Filesystem::refuse_unprotected_names`].
     Judge,
+}
+
+fn asks_for_directory(entry: &Entry, way: &Way) -> bool {
+    let end = way.end.as_path();
+    entry.text.ends_with('/')
+        && way.found == Err(Errno::ENOENT)
+        && !in_private_tree(end)
+        && refused_tree(entry, end).is_none()
 }
 
 /// Anybody can make a name in /tmp that is known before, as a link to what its maker wants
