@@ -36,6 +36,7 @@ write path:CWD/open/f 1 no entry of filesystem.allowWrite covers it
 write path:/sys/kernel 1 filesystem.denyWrite `/sys` (built in)
 write path:/dev/null 0 a sandbox has /dev and /proc of its own
 write path:/dev/sda 1 a sandbox has /dev and /proc of its own
+read path:/dev/../etc/passwd 0 no rule hides it, and reading is open
 read path:/proc/kcore 1 a sandbox has /dev and /proc of its own
 write path:FILE 1 filesystem.denyWrite `FILE` (built in)
 connect host:a.b.example:443 0 network.allowedDomains `*.b.example:443` (FILE:2:35)
