@@ -19,7 +19,7 @@ mod support;
 pub mod trust;
 pub mod values;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -53,6 +53,8 @@ pub struct Settings {
     pub narrowing: Values,
     /// The files this was read from, lowest layer first.
     pub files: Vec<InForce>,
+    /// Files and directories of settings, profiles and trust that later runs may read.
+    pub guarded: Vec<PathBuf>,
     /// What the caller should read before the command runs.
     pub warnings: Vec<String>,
 }

@@ -155,13 +155,21 @@ pub fn narrow_domains(entries: &[Entry], by: &[Entry]) -> Result<Narrowed> {
     Ok(narrowing.finish())
 }
 
-/// Returns what both lists of paths allow, by resolved paths. `by` can take away and never add.
+/// Returns what both lists of paths allow, by resolved paths. `by` can take away and never add:
+/// a grant that became deeper would win over what `hidden` (`denyRead`) takes out of the one it
+/// came from, so that there it is dropped.
 ///
 /// # Errors
 /// An entry cannot be understood, or leads to a path that settings cannot say.
-pub fn narrow_paths(entries: &[Entry], by: &[Entry], host: &Host) -> Result<Narrowed> {
+pub fn narrow_paths(
+    entries: &[Entry],
+    by: &[Entry],
+    hidden: &[Entry],
+    host: &Host,
+) -> Result<Narrowed> {
     let outer = Roots::resolve(entries, host)?;
     let inner = Roots::resolve(by, host)?;
+    let hidden = Roots::resolve(hidden, host)?;
     let mut narrowing = Narrowing::new(entries, by);
     for (at, path) in outer.paths.iter().enumerate() {
         for by in inner.around(path) {
@@ -169,13 +177,16 @@ pub fn narrow_paths(entries: &[Entry], by: &[Entry], host: &Host) -> Result<Narr
         }
     }
     for (by, path) in inner.paths.iter().enumerate() {
+        let hiding = hidden.around(path).next().map(|at| &hidden.paths[at]);
         for at in outer.around(path) {
-            let same = outer.paths[at] == *path;
-            let both = match same {
-                true => entries[at].clone(),
-                false => entry_for(path, &entries[at])?,
+            let root = &outer.paths[at];
+            let is_hidden = hiding.is_some_and(|path| path != root && path.starts_with(root));
+            let both = match (root == path, is_hidden) {
+                (true, _) => Some(entries[at].clone()),
+                (false, true) => None,
+                (false, false) => Some(entry_for(path, &entries[at])?),
             };
-            narrowing.add(at, by, Some(both));
+            narrowing.add(at, by, both);
         }
     }
     Ok(narrowing.finish())

@@ -16,7 +16,7 @@ pub use sockets::{Granted, Names};
 use super::Host;
 use super::path::{self, entry_error};
 use crate::error::Result;
-use crate::settings::{Entry, NetworkMode, Settings, quoted};
+use crate::settings::{Entry, Layer, NetworkMode, Settings, quoted};
 use pattern::Patterns;
 use table::{Class, Row};
 
@@ -29,6 +29,9 @@ pub struct Rules {
     pub allow: Vec<Entry>,
     /// `env.deny`: names, patterns and `@secrets`.
     pub deny: Vec<Entry>,
+    /// `@secrets` counts before `env.allow`: the system's file says it, and nobody else may
+    /// take it back.
+    pub firm_secrets: bool,
     /// `credentials.envVars` of mode `deny`: names.
     pub credentials: Vec<Entry>,
     /// `env.set`: names and values; of two with one name the last counts.
@@ -125,6 +128,7 @@ impl Environment {
             },
             allow: env.allow.clone(),
             deny: env.deny.clone(),
+            firm_secrets: denies_secrets_for_good(settings),
             credentials: settings.credentials.variables.clone(),
             set: env.set.clone(),
             proxies,
@@ -144,6 +148,7 @@ impl Environment {
             deny: Patterns::parse(&without_preset(&rules.deny), check_deny_entry)?,
             credentials: Patterns::parse(&rules.credentials, check_name)?,
             secrets: rules.deny.iter().any(|entry| entry.text == SECRETS),
+            firm_secrets: rules.firm_secrets,
             inherit: rules.inherit,
             proxies: rules.proxies,
             sockets: rules.sockets,
@@ -185,6 +190,13 @@ impl Environment {
         let (_, value) = all.find(|(own, _)| own == name)?;
         Some(value)
     }
+}
+
+/// Where the system's file has `env.allow` too, that list bounds what others may pass.
+fn denies_secrets_for_good(settings: &Settings) -> bool {
+    let of_system = |entry: &Entry| entry.text == SECRETS && entry.origin.layer == Layer::System;
+    let bounded = settings.ceiling.get("env.allow").is_some();
+    settings.env.deny.iter().any(of_system) && !bounded
 }
 
 fn without_preset(entries: &[Entry]) -> Vec<Entry> {
@@ -241,6 +253,7 @@ struct Judge<'a> {
     deny: Patterns,
     credentials: Patterns,
     secrets: bool,
+    firm_secrets: bool,
     inherit: Inherit,
     proxies: Proxies,
     sockets: Granted,
@@ -258,6 +271,11 @@ impl Judge<'_> {
         }
         if let Some(entry) = self.credentials.find(name) {
             return Some(Reason::Credential(entry.clone()));
+        }
+        if self.firm_secrets
+            && let Some(row) = self.secret(name)
+        {
+            return Some(Reason::Secret(row));
         }
         if self.allow.find(name).is_some() {
             return None;

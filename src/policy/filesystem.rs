@@ -1,6 +1,7 @@
 //! Which paths may be read and written: the precedence of the four lists in one function.
 
 mod decision;
+mod protected;
 mod rules;
 
 use std::collections::HashSet;
@@ -14,7 +15,7 @@ pub use rules::Rule;
 
 use super::host::Host;
 use super::path::{self, FileKind, RealPath, Resolver, Way};
-use crate::error::{Error, Kind, Result};
+use crate::error::Result;
 use crate::settings::{self, Entry, profile};
 use rules::{List, Rules};
 
@@ -106,16 +107,6 @@ impl Filesystem {
     /// Returns what the command may do with `path`, as [`Filesystem::decide`] says.
     pub fn access(&self, path: &Path) -> Access {
         self.decide(path).access
-    }
-
-    /// Keeps a file of ours from being written, replaced or moved.
-    ///
-    /// # Errors
-    /// A link in a writable directory leads to it, or it is gone.
-    pub fn protect_file(&mut self, path: &Path, host: &Host) -> Result<()> {
-        self.protect(&[path.to_owned()], host, &mut Resolver::default())?;
-        self.pin_ancestors();
-        Ok(())
     }
 
     /// Hides the private directories of other runs; that of this run is granted afterwards.
@@ -294,35 +285,6 @@ impl Filesystem {
             // A default must not re-open what the settings hide.
             if self.access(path.as_path()) != Access::Hidden {
                 self.rules.push(List::AllowWrite, Rule::new(entry, path));
-            }
-        }
-        Ok(())
-    }
-
-    /// Keeps files of ours from being written, and from being replaced by way of a link.
-    fn protect(&mut self, paths: &[PathBuf], host: &Host, resolver: &mut Resolver) -> Result<()> {
-        for path in paths {
-            let way = resolver.way(&host.cwd.join(path));
-            let mut links = way.links.iter();
-            if let Some(link) = links.find(|link| self.is_in_writable(link, resolver)) {
-                return Err(Error::new(
-                    Kind::Settings,
-                    format!(
-                        "{} leads over {}, a link in a writable directory, which a command could \
-                         make lead elsewhere",
-                        path.display(),
-                        link.display()
-                    ),
-                )
-                .with_hint("put the file itself there, or name the file the link leads to"));
-            }
-            let real = way.real().map_err(|error| {
-                Error::new(Kind::Settings, format!("cannot protect {}", path.display()))
-                    .call("realpath", error)
-            })?;
-            if !in_private_tree(real.as_path()) {
-                let rule = Rule::built_in("filesystem.denyWrite", real);
-                self.rules.push(List::DenyWrite, rule);
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ impl Effective {
     fn bound_defaults(&mut self, ceiling: &Values, host: &Host) -> Result<()> {
         if let Some(bound) = ceiling.list_if_given("filesystem.allowWrite") {
             let defaults = &mut self.filesystem.default_write;
-            *defaults = ceiling::narrow_paths(defaults, bound, host)?.entries;
+            *defaults = ceiling::narrow_paths(defaults, bound, &[], host)?.entries;
         }
         Ok(())
     }
@@ -60,6 +60,12 @@ impl Effective {
             *list = [narrowed.entries, above].concat();
             self.notes.extend(narrowed.notes);
         }
+        let hidden = &self.filesystem.entries.deny_read;
+        // What the project hides is its own to show again.
+        let hidden = hidden
+            .iter()
+            .filter(|entry| entry.origin.layer != Layer::Project);
+        let hidden: Vec<Entry> = hidden.cloned().collect();
         let lists = [
             (
                 "filesystem.allowRead",
@@ -77,14 +83,14 @@ impl Effective {
         for (key, list) in lists {
             if let Some(by) = by.list_if_given(key) {
                 let (below, above) = apart(list);
-                let narrowed = ceiling::narrow_paths(&below, by, host)?;
+                let narrowed = ceiling::narrow_paths(&below, by, &hidden, host)?;
                 *list = [narrowed.entries, above].concat();
                 self.notes.extend(narrowed.notes);
             }
         }
         if let Some(by) = by.list_if_given("filesystem.allowWrite") {
             let defaults = &mut self.filesystem.default_write;
-            *defaults = ceiling::narrow_paths(defaults, by, host)?.entries;
+            *defaults = ceiling::narrow_paths(defaults, by, &hidden, host)?.entries;
         }
         Ok(())
     }
@@ -92,7 +98,10 @@ impl Effective {
     /// Keeps the command from changing what the next run will be allowed.
     fn protect_files(&mut self, settings: &Settings) {
         let files = settings.files.iter().map(|file| file.path.to_path_buf());
-        self.filesystem.protected.extend(files);
+        let protected = &mut self.filesystem.protected;
+        protected.extend(files.chain(settings.guarded.iter().cloned()));
+        protected.sort();
+        protected.dedup();
     }
 }
 
@@ -159,3 +168,6 @@ fn default_write(host: &Host) -> Vec<Entry> {
 fn built_in(key: &'static str, text: &str) -> Entry {
     Entry::new(text.to_owned(), true, Origin::built_in(key))
 }
+
+#[cfg(test)]
+mod tests;

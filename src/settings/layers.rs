@@ -75,6 +75,15 @@ impl Search<'_> {
         candidates.filter(|path| is_there(path)).collect()
     }
 
+    /// Returns what decides over later runs and is there, in force in this one or not.
+    fn guarded(&self) -> Vec<PathBuf> {
+        let dirs = self.config_dir().into_iter().chain(self.state_dir());
+        let files = self.user_files().into_iter().chain(self.project_file());
+        let paths = dirs.chain(files);
+        // A link that dangles leads to nothing that could be kept.
+        paths.filter(|path| path.metadata().is_ok()).collect()
+    }
+
     /// Returns the project's file: the nearest on the way up to the root of the repository;
     /// outside a repository only that of the working directory counts.
     pub fn project_file(&self) -> Option<PathBuf> {
@@ -111,12 +120,8 @@ pub(super) fn load(
     let profiles = search.config_dir().map(|dir| dir.join("profiles"));
     let profiles = profiles.as_deref();
     if is_there(search.system) {
-        stack.push_file(
-            search.system,
-            Layer::System,
-            Found::by(search.uid),
-            profiles,
-        )?;
+        // Of profiles only those that are built in: the user's are the user's to write.
+        stack.push_file(search.system, Layer::System, Found::by(search.uid), None)?;
     }
     match explicit {
         Some(file) => drop(stack.push_file(file, Layer::Explicit, Found::Named, profiles)?),
@@ -126,7 +131,10 @@ pub(super) fn load(
         }
     }
     stack.push_flags(flags, profiles)?;
-    stack.into_settings()
+    Ok(Settings {
+        guarded: search.guarded(),
+        ..stack.into_settings()?
+    })
 }
 
 /// The layers so far.
@@ -338,7 +346,8 @@ impl Stack {
         if !is_json(value, loose) || self.system.get(key).is_some() {
             return None;
         }
-        let mut bounds = lists.iter().filter_map(|list| self.ceiling.get(list));
+        let bound = |key: &&str| self.ceiling.get(key).or_else(|| self.system.get(key));
+        let mut bounds = lists.iter().filter_map(bound);
         bounds.next().map(|bound| bound.origin.to_string())
     }
 
@@ -430,14 +439,23 @@ fn is_json(value: &Value, json: &str) -> bool {
     serde_json::from_str(json).is_ok_and(|json: serde_json::Value| json == value.to_json())
 }
 
-/// Switches, the value that makes lists void, and those lists.
+/// Switches, the value that makes other keys void, and those keys.
 const VOIDING: [(&str, &str, &[&str]); 3] = [
     (
         "filesystem.disabled",
         "true",
         &["filesystem.allowWrite", "filesystem.allowRead"],
     ),
-    ("network.mode", "\"open\"", &["network.allowedDomains"]),
+    (
+        "network.mode",
+        "\"open\"",
+        &[
+            "network.allowedDomains",
+            "network.deniedDomains",
+            "network.deniedResolvedAddresses",
+            "network.strictAllowlist",
+        ],
+    ),
     (
         "network.allowAllUnixSockets",
         "true",

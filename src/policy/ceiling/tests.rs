@@ -258,12 +258,12 @@ fn an_untrusted_list_narrows_and_says_what() {
 fn paths_are_narrowed_by_what_they_resolve_to() {
     let outer = writes("user.json", &["~", "/srt-none/a", "/srt-none/b"]);
     let by = writes("p.json", &["~/x/../y", "/srt-none/a//", "/"]);
-    let all = narrow_paths(&outer, &by, &host()).unwrap();
+    let all = narrow_paths(&outer, &by, &[], &host()).unwrap();
     assert_eq!(
         (texts(&all), all.notes.len()),
         (vec!["~", "/srt-none/a", "/srt-none/b"], 0)
     );
-    let narrowed = narrow_paths(&outer, &by[..2], &host()).unwrap();
+    let narrowed = narrow_paths(&outer, &by[..2], &[], &host()).unwrap();
     assert_eq!(texts(&narrowed), ["/srt-none/home/y", "/srt-none/a"]);
     assert!(narrowed.entries[0].literal);
     assert_eq!(narrowed.entries[0].origin, outer[0].origin);
@@ -378,7 +378,7 @@ fn narrowed_paths_are_exactly_those_of_both_lists() {
     for _ in 0..500 {
         let outer = writes("user.json", &generator.some(&roots, 4));
         let by = writes("p.json", &generator.some(&roots, 4));
-        let narrowed = narrow_paths(&outer, &by, &host).unwrap();
+        let narrowed = narrow_paths(&outer, &by, &[], &host).unwrap();
         for path in roots {
             let both = covers(&outer, path) && covers(&by, path);
             assert_eq!(

@@ -17,6 +17,7 @@ fn rules(allow: &[&str], deny: &[&str], credentials: &[&str]) -> Rules {
         inherit: Inherit::All,
         allow: entries("env.allow", allow),
         deny: entries("env.deny", deny),
+        firm_secrets: false,
         credentials: entries("credentials.envVars", credentials),
         set: Vec::new(),
         proxies: Proxies::Ours,

@@ -132,6 +132,7 @@ pub(super) static KEYS: &[Key] = &[
         "false",
         "Whether local ports may be bound.",
     )
+    .effect(LOOSE)
     .support(Support::Ignored(
         "the loopback inside is the sandbox's own and open to it",
     )),
@@ -140,6 +141,7 @@ pub(super) static KEYS: &[Key] = &[
         Form::Service,
         "Mach services that may be looked up.",
     )
+    .effect(Effect::Grant(Relation::Same))
     .support(MACOS),
     Key::new(
         "network.httpProxyPort",

@@ -436,3 +436,17 @@ fn trust_can_be_taken_back() {
     assert!(!trust.remove(&file).expect("writable"));
     assert!(tree.loaded().filesystem.allow_write.is_empty());
 }
+
+#[test]
+fn the_systems_file_extends_no_profile_of_a_user() {
+    let tree = Tree::new("system-extends");
+    let own = r#"{"filesystem":{"allowWrite":["/"]}}"#;
+    tree.write("home/.config/srt/profiles/corp.json", own);
+    tree.user(r#"{"extends":["corp"]}"#);
+    assert!(tree.load().is_ok(), "the user's own file may");
+    tree.system(r#"{"extends":["corp"]}"#);
+    assert!(tree.refusal().contains("there is no profile `corp`"));
+    tree.system(r#"{"extends":["git"]}"#);
+    tree.user("{}");
+    assert!(tree.load().is_ok());
+}

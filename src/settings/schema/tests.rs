@@ -76,3 +76,29 @@ fn unknown_keys_are_answered_with_the_one_that_was_meant() {
         assert_eq!(advice(section, name), expected, "{section} {name}");
     }
 }
+
+/// What stands in an object is judged with it.
+#[test]
+fn a_project_that_nobody_trusts_may_set_these_keys_as_it_likes() {
+    let open = |path: &str| keys().any(|key| key.path == path && key.effect != Effect::Neutral);
+    let free = keys().filter(|key| {
+        let has_effect = !matches!(key.support, Support::Ignored(_));
+        let is_value = !matches!(key.shape, Shape::Section | Shape::Foreign | Shape::Never(_));
+        let section = key.section().trim_end_matches("[]");
+        key.effect == Effect::Neutral && has_effect && is_value && !open(section)
+    });
+    let free: Vec<_> = free.map(|key| key.path).collect();
+    let expected = [
+        "$schema",
+        "description",
+        "version",
+        "extends",
+        "network.deniedDomainReasons",
+        "network.transparent",
+        "network.proxyEnv",
+        "network.limits.bytesPerSecond",
+        "ignoreViolations",
+        "weakeningReasons",
+    ];
+    assert_eq!(free, expected);
+}

@@ -12,6 +12,7 @@ fn rules(proxies: Proxies) -> Rules {
         inherit: Inherit::All,
         allow: Vec::new(),
         deny: Vec::new(),
+        firm_secrets: false,
         credentials: Vec::new(),
         set: Vec::new(),
         proxies,
