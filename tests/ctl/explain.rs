@@ -397,6 +397,20 @@ fn switches_that_end_all_rules_are_the_rule() {
 }
 
 #[test]
+fn directories_of_other_runs_are_hidden() {
+    let scratch = Scratch::new("runs");
+    let uid = nix::unistd::geteuid();
+    let file = scratch.file(&format!("tmp/srt-{uid}/other/f"), "x");
+    let target = format!("path:{}", text(&file));
+    let mut command = srt(&scratch, &["ctl", "explain", &target]);
+    let ran = run(command.env("TMPDIR", scratch.path("tmp")));
+    assert_eq!(ran.status, 1, "{ran:?}");
+    let rule = format!("filesystem.denyRead `{}", text(&scratch.path("tmp")));
+    assert!(ran.stdout.contains(&rule), "{ran:?}");
+    ctl(&scratch, &["explain", &target]).succeeds();
+}
+
+#[test]
 fn names_that_are_not_text_are_explained_too() {
     use std::os::unix::ffi::OsStrExt;
     let scratch = Scratch::new("bytes");

@@ -138,9 +138,20 @@ impl RunDirectory {
 
     /// Returns the directories that hold this user's runs, this one's among them.
     pub fn all_runs(&self, host: &Host) -> Vec<RealPath> {
+        let mut all = Self::other_runs(host);
+        if let Ok(own) = RealPath::resolve(&self.parent)
+            && !all.contains(&own)
+        {
+            all.push(own);
+        }
+        all
+    }
+
+    /// Returns the directories in the usual places that hold runs of this user.
+    pub fn other_runs(host: &Host) -> Vec<RealPath> {
         let bases = bases(host).into_iter();
         let usual = bases.map(|base| base.as_path().join(format!("srt-{}", host.uid)));
-        let mut all: Vec<PathBuf> = usual.chain([self.parent.clone()]).collect();
+        let mut all: Vec<PathBuf> = usual.collect();
         all.sort();
         all.dedup();
         all.iter()
