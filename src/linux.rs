@@ -1,9 +1,13 @@
 //! Confinement by the primitives of the Linux kernel.
 
+pub(crate) mod broker;
+pub(crate) mod executor;
 pub mod launch;
+pub(crate) mod passing;
 pub mod plan;
 pub mod support;
 pub(crate) mod sys;
+pub(crate) mod unix_diag;
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;

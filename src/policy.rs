@@ -12,6 +12,7 @@ pub mod hostname;
 mod layers;
 pub mod network;
 pub mod path;
+pub mod sockets;
 
 pub use host::Host;
 
@@ -26,6 +27,8 @@ pub struct Policy {
     pub filesystem: filesystem::Filesystem,
     /// Which hosts may be reached.
     pub network: network::Network,
+    /// Which Unix sockets of the host may be connected to.
+    pub sockets: sockets::Sockets,
     /// Which variables the command gets.
     pub environment: environment::Environment,
     /// Whether there are proxies at all.
@@ -48,10 +51,17 @@ impl Policy {
             false => Host::addresses()?,
         };
         let network = network::Network::from_settings(&effective.network, own_addresses)?;
+        let sockets = sockets::Sockets::from_lists(
+            &effective.network.allow_unix_sockets,
+            effective.network.allow_all_unix_sockets,
+            &filesystem,
+            host,
+        )?;
         let environment = environment::Environment::from_settings(settings, host)?;
         Ok(Self {
             filesystem,
             network,
+            sockets,
             environment,
             network_mode: settings.network.mode,
             notes: effective.notes,

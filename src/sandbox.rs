@@ -1,6 +1,7 @@
 //! The main flow: settings, policy, plan, launch, proxies, wait. The only place that joins
 //! backend, egress and audit.
 
+mod broker;
 mod directories;
 mod events;
 mod proxies;
@@ -73,6 +74,7 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
         policy.filesystem.protect_file(path, host)?;
     }
     events::warn(&settings, &policy, audit);
+    events::record_weakenings(&policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
     // Both forks come before any thread: the child of a threaded process may only make
@@ -81,11 +83,15 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     let proxies = Proxies::start(held.hand_off()?, policy.network, audit)?;
     // While init builds: ten thousand rules take longer to free than to enforce.
     drop((settings, policy.filesystem, policy.environment));
+    let broker = broker::start(held.trapped()?, policy.sockets, audit)?;
     let report = held.report()?;
     proxies.wait_until_ready()?;
     events::record_start(audit, command, &report);
     held.release()?;
-    let outcome = held.wait(Some(proxies.events()), &mut || proxies.record_events(audit))?;
+    let outcome = held.wait(&[proxies.events(), broker.events()], &mut || {
+        proxies.record_events(audit);
+        broker.record_events(audit);
+    })?;
     proxies.record_rest(audit);
     Ok(outcome)
 }

@@ -33,6 +33,8 @@ pub struct Plan {
     pub ruleset: Vec<ruleset::Rule>,
     /// Seccomp programs, in the order they are installed.
     pub filters: Vec<filter::Filter>,
+    /// The program of the command alone, whose calls the broker performs.
+    pub performed: Option<filter::Filter>,
     /// Ports init listens on inside, each with the proxy that serves it.
     pub listeners: Vec<(Role, u16)>,
     /// Working directory of the command.
@@ -107,7 +109,8 @@ impl Plan {
         Ok(Self {
             mounts: mounts::plan(&policy.filesystem, layers),
             ruleset: ruleset::plan(&policy.filesystem, job_server, layers),
-            filters: filter::for_caller(host.uid == 0),
+            filters: filter::for_caller(host.uid == 0, &policy.sockets),
+            performed: filter::performed(&policy.sockets),
             listeners: listeners(),
             cwd,
             programs: programs(

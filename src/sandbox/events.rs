@@ -25,6 +25,20 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     }
 }
 
+/// Records each protection that the settings switch off, and says it.
+pub(super) fn record_weakenings(policy: &Policy, audit: &Audit) {
+    if policy.sockets.all_are_open() {
+        let key = "network.allowAllUnixSockets";
+        audit.warn(format_args!(
+            "`{key}` opens every Unix socket of the host: its agents and services can act for the command"
+        ));
+        audit.record(&Event {
+            target: Some(key),
+            ..Event::new(Kind::Weakening, "start", Code::SocketsAll)
+        });
+    }
+}
+
 /// Records that the sandbox stands, with what was asked and what is in force.
 pub(super) fn record_start(audit: &Audit, command: &Command, report: &Report) {
     let program = program(command);
