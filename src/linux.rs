@@ -84,11 +84,20 @@ impl Backend for Linux {
     }
 }
 
-/// Denies a path under every name that a bind mount gives it.
+/// Adds to a policy what every run adds to it here, but for what it makes for itself.
 ///
 /// # Errors
 /// The mount table cannot be read.
-pub fn cover_aliases(policy: &mut Policy) -> Result<()> {
+pub fn complete(policy: &mut Policy, host: &Host) -> Result<()> {
+    cover_aliases(policy)?;
+    for runs in RunDirectory::other_runs(host) {
+        policy.filesystem.hide_runs(runs);
+    }
+    Ok(())
+}
+
+/// Denies a path under every name that a bind mount gives it.
+fn cover_aliases(policy: &mut Policy) -> Result<()> {
     let mounts = mountinfo::read().map_err(|error| {
         Error::new(Kind::Unsupported, "cannot read the mount table")
             .call(format!("read({})", mountinfo::TABLE), error)

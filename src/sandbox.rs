@@ -40,7 +40,7 @@ pub fn run(
 /// As for [`run`]: what it could not enforce.
 pub fn policy(settings: &Settings, host: &Host) -> Result<Policy> {
     let mut policy = Policy::from_settings(settings, host)?;
-    linux::cover_aliases(&mut policy)?;
+    linux::complete(&mut policy, host)?;
     Ok(policy)
 }
 

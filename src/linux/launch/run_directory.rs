@@ -147,6 +147,18 @@ impl RunDirectory {
         })
     }
 
+    /// Returns the directories in the usual places that hold runs of this user.
+    pub fn other_runs(host: &Host) -> Vec<RealPath> {
+        let bases = bases(host).into_iter();
+        let usual = bases.map(|base| base.as_path().join(format!("srt-{}", host.uid)));
+        let mut all: Vec<PathBuf> = usual.collect();
+        all.sort();
+        all.dedup();
+        all.iter()
+            .filter_map(|path| RealPath::resolve(path).ok())
+            .collect()
+    }
+
     /// Returns the path of the socket that init connects to.
     pub fn socket_path(&self) -> PathBuf {
         self.path.join(SOCKET)
