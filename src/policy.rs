@@ -12,6 +12,7 @@ pub mod hostname;
 mod layers;
 pub mod network;
 pub mod path;
+mod wide;
 
 pub use host::Host;
 

@@ -14,6 +14,7 @@ pub use rules::Rule;
 
 use super::host::Host;
 use super::path::{self, FileKind, RealPath, Resolver, Way};
+use super::wide;
 use crate::error::{Error, Kind, Result};
 use crate::settings::{self, Entry, shown};
 use rules::{List, Rules};
@@ -95,6 +96,10 @@ impl Filesystem {
         policy.refuse_unprotected_names(&deny_write, &mut resolver)?;
         policy.refuse_replaceable_grants(&allow_read, &mut resolver)?;
         policy.refuse_replaceable_grants(&allow_write, &mut resolver)?;
+        let granted = allow_write
+            .iter()
+            .map(|Named { entry, way }| (*entry, &*way.end));
+        policy.warnings.extend(wide::warnings(granted, host));
         policy.warn_of_hard_links(deny_read.iter().chain(&deny_write));
         policy.pin_ancestors();
         Ok(policy)
