@@ -1,9 +1,11 @@
 PREFIX ?= /usr/local
 CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
+SRT = $(TARGET)/release/srt
+SHARE = $(DESTDIR)$(PREFIX)/share
 CLIPPY = CLIPPY_CONF_DIR=ci $(CARGO) clippy --locked
 
-.PHONY: build test test-workloads check bench doc notices install help
+.PHONY: build test test-workloads test-reference check bench doc docs notices install help
 
 build: ## build the optimised binary, target/release/srt
 	$(CARGO) build --release --locked
@@ -14,12 +16,15 @@ test: ## run all tests as whoever calls; the last line counts them
 test-workloads: ## run npm, pip, cargo and git in the sandbox; needs their registries
 	@ci/test workloads
 
+test-reference: ## compare verdicts with the program whose settings srt reads; needs npm
+	@ci/test reference
+
 check: ## what CI checks besides tests: format, lints, documentation, licences
 	$(CARGO) fmt --check
 	$(CLIPPY) --all-targets -- -D warnings
 	$(CLIPPY) --all-targets --no-default-features -- -D warnings
 	$(CLIPPY) --all-targets --features test-hooks -- -D warnings
-	$(CLIPPY) --test workloads -- -D warnings
+	$(CLIPPY) --test workloads --test reference -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --no-deps --document-private-items
 	ci/licences
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \
@@ -34,14 +39,30 @@ bench: ## run the benchmarks
 doc: ## build the library's documentation, target/doc
 	$(CARGO) doc --locked --no-deps
 
+docs: ## write what docs/settings.md takes from the table of keys
+	SRT_WRITE_DOCS=1 $(CARGO) test --locked --lib settings::reference
+
 notices: ## write the licence texts of all dependencies to target/THIRD-PARTY.txt
 	@mkdir -p $(TARGET)
 	ci/licences --notices >$(TARGET)/THIRD-PARTY.txt
 
 install: build notices ## install below PREFIX (/usr/local), staged in DESTDIR
-	install -Dm755 $(TARGET)/release/srt $(DESTDIR)$(PREFIX)/bin/srt
-	install -Dm644 -t $(DESTDIR)$(PREFIX)/share/doc/srt LICENSE NOTICE \
+	install -Dm755 $(SRT) $(DESTDIR)$(PREFIX)/bin/srt
+	install -Dm644 -t $(SHARE)/doc/srt LICENSE NOTICE \
 		LICENSES/GPL-3.0-or-later.txt $(TARGET)/THIRD-PARTY.txt
+	mkdir -p $(TARGET)/share
+	$(SRT) ctl man srt >$(TARGET)/share/srt.1
+	$(SRT) ctl man srt-settings >$(TARGET)/share/srt-settings.5
+	$(SRT) ctl schema >$(TARGET)/share/settings.schema.json
+	$(SRT) ctl completions bash >$(TARGET)/share/srt.bash
+	$(SRT) ctl completions zsh >$(TARGET)/share/_srt
+	$(SRT) ctl completions fish >$(TARGET)/share/srt.fish
+	install -Dm644 $(TARGET)/share/srt.1 $(SHARE)/man/man1/srt.1
+	install -Dm644 $(TARGET)/share/srt-settings.5 $(SHARE)/man/man5/srt-settings.5
+	install -Dm644 $(TARGET)/share/settings.schema.json $(SHARE)/srt/settings.schema.json
+	install -Dm644 $(TARGET)/share/srt.bash $(SHARE)/bash-completion/completions/srt
+	install -Dm644 $(TARGET)/share/_srt $(SHARE)/zsh/site-functions/_srt
+	install -Dm644 $(TARGET)/share/srt.fish $(SHARE)/fish/vendor_completions.d/srt.fish
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16

@@ -1,16 +1,22 @@
 //! The command line: flags of `srt` before the command word, everything after it untouched.
 
+mod completions;
+mod config;
 pub mod ctl;
+mod explain;
+mod init;
 mod layers;
+mod man;
 mod profile;
 pub mod run;
+mod schema;
 mod trust;
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Parser, value_parser};
+use clap::{ArgAction, CommandFactory, Parser, ValueHint, value_parser};
 
 use crate::audit::sink::Verbosity;
 use crate::error::{Error, Kind, Result};
@@ -198,14 +204,14 @@ fn usage(goal: impl Into<String>) -> Error {
 )]
 struct Flags {
     /// run a shell string, as sh -c does
-    #[arg(short = 'c', value_name = "string", allow_hyphen_values = true)]
+    #[arg(short = 'c', value_name = "string", allow_hyphen_values = true, value_hint = ValueHint::CommandString)]
     string: Option<OsString>,
 
     #[command(flatten)]
     layers: LayerFlags,
 
     /// directory to run in; relative rules start there too
-    #[arg(long, value_name = "dir")]
+    #[arg(long, value_name = "dir", value_hint = ValueHint::DirPath)]
     cwd: Option<PathBuf>,
 
     /// print what the kernel would be asked; run nothing
@@ -244,6 +250,22 @@ struct Flags {
     // trailing_var_arg takes all that follows the first word unread.
     #[arg(trailing_var_arg = true, hide = true)]
     words: Vec<OsString>,
+}
+
+/// Returns the definition of all that `srt` itself understands, for what is generated from it;
+/// the words of the command to run are not part of it.
+fn whole_command() -> clap::Command {
+    let flags = Flags::command();
+    // clap adds the flags for help and version to whatever has none.
+    let is_own = |argument: &&clap::Arg| {
+        !argument.is_positional() && !["help", "version"].contains(&argument.get_id().as_str())
+    };
+    let own = flags.get_arguments().filter(is_own);
+    clap::Command::new("srt")
+        .version(env!("CARGO_PKG_VERSION"))
+        .disable_help_subcommand(true)
+        .args(own.cloned())
+        .subcommand(ctl::Options::command().name("ctl"))
 }
 
 impl Flags {

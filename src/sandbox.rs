@@ -1,20 +1,20 @@
 //! The main flow: settings, policy, plan, launch, proxies, wait. The only place that joins
 //! backend, egress and audit.
 
+mod directories;
 mod events;
 mod proxies;
-
-use std::io::Write;
 
 use crate::audit::Audit;
 use crate::backend::{Backend, Command, Held, Outcome};
 use crate::error::Result;
-use crate::linux::Linux;
+use crate::linux::{self, Linux};
 use crate::policy::{Host, Policy};
 use crate::settings::Settings;
 use proxies::Proxies;
 
 pub use crate::linux::launch::descriptors::check_kept;
+pub use crate::linux::plan::mounts::private_access;
 
 /// Runs `command` under `settings` and returns how it ended.
 ///
@@ -28,37 +28,59 @@ pub fn run(
     command: &Command,
     audit: &Audit,
 ) -> Result<Outcome> {
-    let result = settings.and_then(|settings| confine(&settings, host, command, audit));
+    let result = settings.and_then(|settings| confine(settings, host, command, audit));
     events::record_end(audit, &result);
     result
 }
 
-/// Prints what the kernel would be asked for `command`, and runs nothing.
+/// Returns what a run under `settings` holds to, but for the directory it makes for itself.
+///
+/// # Errors
+/// As for [`run`]: what it could not enforce.
+pub fn policy(settings: &Settings, host: &Host) -> Result<Policy> {
+    let mut policy = Policy::from_settings(settings, host)?;
+    linux::cover_aliases(&mut policy)?;
+    Ok(policy)
+}
+
+/// Says what the kernel would be asked for `command`, and runs nothing.
 ///
 /// # Errors
 /// As for [`run`], as far as it depends on the settings.
-pub fn dry_run(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<()> {
+pub fn dry_run(
+    settings: &Settings,
+    host: &Host,
+    command: &Command,
+    audit: &Audit,
+) -> Result<String> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command)?;
     let mut policy = Policy::from_settings(settings, host)?;
     events::warn(settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
-    // A reader that leaves early is no failure.
-    drop(writeln!(std::io::stdout(), "{plan}"));
-    Ok(())
+    let mut shown = String::new();
+    for path in policy.filesystem.unmade() {
+        shown += &format!("directory: make {}, writable\n", path.display());
+    }
+    Ok(format!("{shown}{plan}\n"))
 }
 
-fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
+fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command)?;
-    let mut policy = Policy::from_settings(settings, host)?;
-    events::warn(settings, &policy, audit);
+    let mut policy = directories::policy(&settings, host, audit)?;
+    if let Some(path) = audit.path() {
+        policy.filesystem.protect_file(path, host)?;
+    }
+    events::warn(&settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
     // Both forks come before any thread: the child of a threaded process may only make
     // async-signal-safe calls until it execs; see fork(2).
     let mut held = backend.spawn(plan)?;
     let proxies = Proxies::start(held.hand_off()?, policy.network, audit)?;
+    // While init builds: ten thousand rules take longer to free than to enforce.
+    drop((settings, policy.filesystem, policy.environment));
     let report = held.report()?;
     proxies.wait_until_ready()?;
     events::record_start(audit, command, &report);

@@ -7,10 +7,12 @@ mod fields;
 mod flags;
 mod form;
 mod json;
+pub mod json_schema;
 mod keys;
 mod layers;
 mod origin;
 pub mod profile;
+pub mod reference;
 pub mod schema;
 mod source;
 mod support;
@@ -169,6 +171,16 @@ impl Settings {
     /// trust; a layer goes beyond what one below it allows.
     pub fn load(search: &Search<'_>, explicit: Option<&Path>, flags: Values) -> Result<Self> {
         layers::load(search, explicit, flags)
+    }
+
+    /// Returns these settings without what they say of files, for a question about hosts.
+    #[must_use]
+    pub fn without_files(&self) -> Self {
+        let mut settings = self.clone();
+        settings.filesystem = Filesystem::default();
+        settings.credentials.files.clear();
+        settings.files.retain(|file| file.layer == Layer::System);
+        settings
     }
 
     /// Makes the typed fields of merged values.

@@ -154,3 +154,22 @@ fn events_that_no_longer_fit_on_the_disk_are_said_once() {
         ran.stderr
     );
 }
+
+#[test]
+fn a_command_cannot_touch_the_file_its_events_go_to() {
+    let scratch = Scratch::new("events-in-a-grant");
+    let work = scratch.dir("work");
+    let file = work.join("events");
+    let acts = "echo forged >>events; true >events; rm -f events; mv events moved; mv ../work ../w";
+    let srt = || Srt::new(&scratch).allow_write(&work).current_dir(&work);
+    fs::write(&file, "old\n").expect("the directory is ours");
+    srt().sh(": >events").succeeds();
+    assert_eq!(fs::read_to_string(&file).expect("it is there"), "");
+
+    let ran = srt().events("events").sh(&format!("{acts}; echo ran"));
+    assert_eq!(ran.stdout, "ran\n", "{}", ran.stderr);
+    let lines = events(&file);
+    assert_eq!(lines.first().expect("start")["op"], "start");
+    assert_eq!(lines.last().expect("end")["op"], "end");
+    assert!(!work.join("moved").exists());
+}

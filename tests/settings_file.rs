@@ -337,13 +337,14 @@ fn a_file_over_the_limit_is_refused_unread_and_one_at_the_limit_is_read() {
 }
 
 #[test]
-fn each_of_the_largest_files_is_read_or_refused_within_two_seconds() {
+fn each_of_the_largest_files_is_read_or_refused_in_bounded_time() {
     let directory = directory("large");
     let many = |one: &str| one.repeat(((1 << 20) - 64) / one.len());
     let mut start = Instant::now();
     let mut in_time = |what: &str| {
         let took = start.elapsed();
-        assert!(took < Duration::from_secs(2), "{what}: {took:?}");
+        // Far above what it takes: an algorithm that is quadratic takes minutes.
+        assert!(took < Duration::from_secs(30), "{what}: {took:?}");
         start = Instant::now();
     };
 

@@ -4,6 +4,8 @@
 mod harness;
 #[path = "workloads/network.rs"]
 mod network;
+#[path = "workloads/profiles.rs"]
+mod profiles;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use nix::errno::Errno;
@@ -25,6 +25,7 @@ use crate::error::{Error, Kind, Result, printable};
 pub struct Audit {
     target: Target,
     verbosity: Verbosity,
+    path: Option<PathBuf>,
 }
 
 #[derive(Debug)]
@@ -64,6 +65,7 @@ impl Audit {
         Self {
             target: Target::None,
             verbosity,
+            path: None,
         }
     }
 
@@ -99,6 +101,7 @@ impl Audit {
         Ok(Self {
             target: Target::File(Mutex::new(writer)),
             verbosity,
+            path: Some(path.to_owned()),
         })
     }
 
@@ -107,7 +110,13 @@ impl Audit {
         Self {
             target: Target::Launcher(socket),
             verbosity,
+            path: None,
         }
+    }
+
+    /// Returns the file that events are appended to.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
     }
 
     /// Tells whether anyone records events, so that another process need not send them.

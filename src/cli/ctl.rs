@@ -1,12 +1,12 @@
 //! `srt ctl WORD`: everything `srt` does beside running a command.
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{BufRead, IsTerminal, Write};
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
-use super::{Invocation, profile, trust, usage};
+use super::{Invocation, completions, config, explain, init, man, profile, schema, trust, usage};
 use crate::error::{Error, Result};
 
 /// What `srt ctl` was asked for.
@@ -30,8 +30,20 @@ pub struct Options {
 #[derive(Debug, Clone, Subcommand)]
 #[non_exhaustive]
 pub enum Word {
+    /// show the settings in force
+    Config(config::Options),
+    /// say whether a path, host or socket is allowed, and why
+    Explain(Box<explain::Options>),
+    /// print the script by which a shell completes srt
+    Completions(completions::Options),
+    /// write a first settings file for the project here
+    Init(init::Options),
+    /// print a manual page, for man -l -
+    Man(man::Options),
     /// list profiles, or show one
     Profile(profile::Options),
+    /// print the JSON Schema of settings files, for editors
+    Schema,
     /// trust a project's file as it is now
     Trust(trust::Options),
 }
@@ -57,6 +69,11 @@ impl Answer {
 
 /// Exit status of a word that failed.
 const FAILED: u8 = 2;
+
+/// Tells whether this is a word of `srt ctl`.
+pub(super) fn is_word(word: &str) -> bool {
+    Options::command().find_subcommand(word).is_some()
+}
 
 /// Parses what follows `ctl`; flags before it are none of its own.
 pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation> {
@@ -88,7 +105,13 @@ pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation>
 /// It could not be done.
 pub fn run(options: &Options) -> Result<Answer> {
     let answer = match &options.word {
+        Word::Config(options) => config::run(options),
+        Word::Explain(options) => explain::run(options),
+        Word::Completions(options) => completions::run(options),
+        Word::Init(options) => init::run(options),
+        Word::Man(options) => man::run(options),
         Word::Profile(options) => profile::run(options),
+        Word::Schema => schema::run(),
         Word::Trust(options) => trust::run(options),
     };
     answer.map_err(|error| error.with_exit_code(FAILED))
@@ -104,4 +127,19 @@ pub(super) fn print(text: &str) -> Result<()> {
         .call("write", error)),
         _ => Ok(()),
     }
+}
+
+/// Asks a question that is answered with yes or no; anything but yes is no.
+///
+/// # Errors
+/// There is no terminal to ask on; `remedy` says what to do without one.
+pub(super) fn ask(question: &str, remedy: &str) -> Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err(usage("there is no terminal to ask on").with_hint(remedy));
+    }
+    print(&format!("{question} [y/N] "))?;
+    drop(std::io::stdout().flush());
+    let mut answer = String::new();
+    drop(std::io::stdin().lock().read_line(&mut answer));
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }

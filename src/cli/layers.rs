@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::usage;
 use crate::error::Result;
@@ -22,11 +22,11 @@ pub struct LayerFlags {
     pub profiles: Vec<String>,
 
     /// host that may be reached, maybe with :port
-    #[arg(long = "allow-domain", value_name = "host")]
+    #[arg(long = "allow-domain", value_name = "host", value_hint = ValueHint::Hostname)]
     pub allow_domains: Vec<String>,
 
     /// host that may not be reached
-    #[arg(long = "deny-domain", value_name = "host")]
+    #[arg(long = "deny-domain", value_name = "host", value_hint = ValueHint::Hostname)]
     pub deny_domains: Vec<String>,
 
     /// reach no host, whatever the settings allow
@@ -34,19 +34,19 @@ pub struct LayerFlags {
     pub no_network: bool,
 
     /// path to show inside a hidden one
-    #[arg(long, value_name = "path", alias = "ro")]
+    #[arg(long, value_name = "path", alias = "ro", value_hint = ValueHint::AnyPath)]
     pub allow_read: Vec<String>,
 
     /// path to hide
-    #[arg(long, value_name = "path")]
+    #[arg(long, value_name = "path", value_hint = ValueHint::AnyPath)]
     pub deny_read: Vec<String>,
 
     /// path that may be written; --rw is the same
-    #[arg(long, value_name = "path", alias = "rw")]
+    #[arg(long, value_name = "path", alias = "rw", value_hint = ValueHint::AnyPath)]
     pub allow_write: Vec<String>,
 
     /// path that may not be written
-    #[arg(long, value_name = "path")]
+    #[arg(long, value_name = "path", value_hint = ValueHint::AnyPath)]
     pub deny_write: Vec<String>,
 
     /// variable to pass on, or to set

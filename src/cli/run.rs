@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-use super::{CommandLine, RunOptions};
+use super::{CommandLine, RunOptions, ctl};
 use crate::audit::Audit;
 use crate::audit::sink::Verbosity;
 use crate::backend::{Command, Outcome};
@@ -24,17 +24,30 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
     let caller_cwd = host.cwd.clone();
     let verbosity = verbosity(&options, &host);
     let audit = match &options.events {
-        Some(path) => Audit::to_file(path, &run_id()?, verbosity)?,
-        None => Audit::none(verbosity),
+        Some(path) if !options.dry_run => {
+            Audit::to_file(&caller_cwd.join(path), &run_id()?, verbosity)?
+        }
+        _ => Audit::none(verbosity),
     };
     let entered = options.cwd.as_deref().map_or(Ok(()), |cwd| host.enter(cwd));
     let settings = entered.and_then(|()| options.layers.load(&host, &caller_cwd));
     let command = command(options.command, options.pass_fds, &host);
     if options.dry_run {
-        sandbox::dry_run(&settings?, &host, &command, &audit)?;
+        ctl::print(&sandbox::dry_run(&settings?, &host, &command, &audit)?)?;
         return Ok(Outcome::Exited(0));
     }
-    sandbox::run(settings, &host, &command, &audit)
+    let ran = sandbox::run(settings, &host, &command, &audit);
+    ran.map_err(|error| match own_word(&error, &command) {
+        Some(word) => error.with_hint(format!("srt's own word is `srt ctl {word}`")),
+        None => error,
+    })
+}
+
+/// Returns the word of `srt ctl` that a program which was not found has the name of.
+fn own_word<'a>(error: &Error, command: &'a Command) -> Option<&'a str> {
+    let word = command.argv.first()?.to_str()?;
+    let is_own = error.kind() == Kind::NotFound && command.shell_string.is_none();
+    (is_own && ctl::is_word(word)).then_some(word)
 }
 
 fn verbosity(options: &RunOptions, host: &Host) -> Verbosity {

@@ -1,11 +1,10 @@
 //! `srt ctl trust`: lets a project's file widen what is allowed, as long as its text is this.
 
-use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::ctl::{Answer, print};
+use super::ctl::{Answer, ask, print};
 use super::layers::search;
 use super::usage;
 use crate::error::Result;
@@ -35,7 +34,7 @@ pub struct Options {
 
 pub(super) fn run(options: &Options) -> Result<Answer> {
     let host = Host::read()?;
-    refuse_inside(&host)?;
+    refuse_inside(&host, "change what is trusted")?;
     let search = search(&host);
     let mut trust = Trust::read(&search)?;
     if options.list {
@@ -71,27 +70,19 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
 }
 
 /// A command inside must not open the door for the next run.
-pub(super) fn refuse_inside(host: &Host) -> Result<()> {
+pub(super) fn refuse_inside(host: &Host, act: &str) -> Result<()> {
     if host.var("SANDBOX_RUNTIME").is_none() {
         return Ok(());
     }
-    Err(usage("a sandboxed command may not change what is trusted"))
+    Err(usage(format!("a sandboxed command may not {act}")))
 }
 
 fn confirm(file: &Path, text: &str) -> Result<bool> {
-    if !std::io::stdin().is_terminal() {
-        return Err(usage("there is no terminal to ask on")
-            .with_hint("read the file, then: srt ctl trust --yes"));
-    }
     let visible: String = text.chars().flat_map(visible).collect();
-    print(&format!(
-        "{visible}\ntrust {} with this text? [y/N] ",
-        shown(file)
-    ))?;
-    drop(std::io::stdout().flush());
-    let mut answer = String::new();
-    drop(std::io::stdin().lock().read_line(&mut answer));
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    ask(
+        &format!("{visible}\ntrust {} with this text?", shown(file)),
+        "read the file, then: srt ctl trust --yes",
+    )
 }
 
 /// Keeps a text from driving the terminal it is shown on, and from showing as another.

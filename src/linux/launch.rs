@@ -47,7 +47,11 @@ pub struct Launch {
 
 impl fmt::Display for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.plan.fmt(f)
+        let names = namespaces::NAMESPACES.map(|(_, name)| name);
+        writeln!(f, "namespaces: {}", names.join(" "))?;
+        // The directory has a random name; without it, two plans can be compared.
+        let plan = self.plan.to_string();
+        f.write_str(&self.run.with_fixed_name(&plan))
     }
 }
 

@@ -1,12 +1,12 @@
 //! What the kernel will be asked, as data: no system call here, no decision in `launch`.
 
+mod display;
 pub mod environment;
 pub mod filter;
 pub mod mounts;
 pub mod ruleset;
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fmt;
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -123,30 +123,6 @@ impl Plan {
             keep_fds: command.keep_fds.clone(),
             ids: (host.uid, host.gid),
         })
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for op in &self.mounts {
-            writeln!(f, "mount: {op}")?;
-        }
-        for rule in &self.ruleset {
-            writeln!(f, "landlock: {rule}")?;
-        }
-        for filter in &self.filters {
-            writeln!(f, "seccomp: {}", filter.name)?;
-        }
-        for (role, port) in &self.listeners {
-            writeln!(f, "listen: {role:?} on loopback port {port}")?;
-        }
-        writeln!(f, "cwd: {}", self.cwd)?;
-        // Values may be secrets: they are shown nowhere.
-        writeln!(f, "env: {} variables", self.env.len())?;
-        for dropped in &self.dropped {
-            writeln!(f, "env: {dropped}")?;
-        }
-        write!(f, "keep: descriptors 0-2 {:?}", self.keep_fds)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::settings::{Entry, Origin};
+use crate::settings::{Entry, Layer, Origin};
 
 /// One change of one list.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,8 @@ pub enum Change {
 }
 
 impl Change {
-    pub(super) fn remove(entry: &Entry) -> Self {
+    /// Makes the change that takes `entry` out.
+    pub fn remove(entry: &Entry) -> Self {
         Self::Remove {
             entry: entry.text.clone(),
             origin: entry.origin.clone(),
@@ -46,8 +47,15 @@ impl fmt::Display for Change {
                 write!(f, "add {{ \"path\": {path}, \"literal\": true }} to {key}")
             }
             Self::Add { key, entry, .. } => write!(f, "add `{entry}` to {key}"),
+            Self::Remove { entry, origin } if origin.layer == Layer::Flags => {
+                write!(f, "leave out {} `{entry}`", origin.name())?;
+                match (origin.key, entry.as_str()) {
+                    ("network.deniedDomains", "*") => f.write_str(", or --no-network"),
+                    _ => Ok(()),
+                }
+            }
             Self::Remove { entry, origin } => {
-                write!(f, "remove `{entry}` from {} ({origin})", origin.name())
+                write!(f, "remove `{entry}` from {} ({origin})", origin.key)
             }
         }
     }

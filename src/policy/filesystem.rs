@@ -1,6 +1,7 @@
 //! Which paths may be read and written: the precedence of the four lists in one function.
 
 mod decision;
+mod protected;
 mod rules;
 
 use std::collections::HashSet;
@@ -15,8 +16,8 @@ pub use rules::Rule;
 use super::host::Host;
 use super::path::{self, FileKind, RealPath, Resolver, Way};
 use super::wide;
-use crate::error::{Error, Kind, Result};
-use crate::settings::{self, Entry, shown};
+use crate::error::Result;
+use crate::settings::{self, Entry, profile};
 use rules::{List, Rules};
 
 /// What the command may do with a path.
@@ -37,6 +38,8 @@ pub struct Filesystem {
     pins: Vec<RealPath>,
     /// Directories of the launcher and above them.
     kept: Vec<PathBuf>,
+    /// Missing directories that the settings ask to be made.
+    unmade: Vec<PathBuf>,
     notes: Vec<String>,
     warnings: Vec<String>,
 }
@@ -102,12 +105,20 @@ impl Filesystem {
         policy.warnings.extend(wide::warnings(granted, host));
         policy.warn_of_hard_links(deny_read.iter().chain(&deny_write));
         policy.pin_ancestors();
+        policy.forget_unwritable();
         Ok(policy)
     }
 
     /// Returns what the command may do with `path`, as [`Filesystem::decide`] says.
     pub fn access(&self, path: &Path) -> Access {
         self.decide(path).access
+    }
+
+    /// Hides the private directories of other runs; that of this run is granted afterwards.
+    pub fn hide_runs(&mut self, path: RealPath) {
+        let rule = Rule::built_in("filesystem.denyRead", path);
+        self.rules.push(List::DenyRead, rule);
+        self.pin_ancestors();
     }
 
     /// Grants writing to a directory made for this run.
@@ -167,6 +178,17 @@ impl Filesystem {
             .is_ok()
     }
 
+    /// Returns the rules of all lists, those that no setting holds among them.
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
+        self.rules.all()
+    }
+
+    /// Returns the directories that are missing and that `allowWrite` names with a `/` at the
+    /// end: to be made before a run, which is then judged anew.
+    pub fn unmade(&self) -> &[PathBuf] {
+        &self.unmade
+    }
+
     /// Returns what the user should read before the command starts.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -219,7 +241,7 @@ impl Filesystem {
                     )),
                     None => self.rules.push(list, Rule::new(entry, path)),
                 },
-                Err(_) if is_missing(way) => self.missing(entry, missing),
+                Err(_) if is_missing(way) => self.missing(entry, way, missing),
                 Err(error) => {
                     return Err(path::entry_error(entry, "cannot be resolved")
                         .call(format!("realpath({})", way.end.display()), error));
@@ -229,9 +251,14 @@ impl Filesystem {
         Ok(())
     }
 
-    fn missing(&mut self, entry: &Entry, missing: Missing) {
+    fn missing(&mut self, entry: &Entry, way: &Way, missing: Missing) {
         let key = entry.origin.key;
         match missing {
+            Missing::Warn if asks_for_directory(entry, way) => self.unmade.push(way.end.clone()),
+            Missing::Warn if profile::is_built_in(&entry.origin) => self.notes.push(format!(
+                "{key} `{}` does not exist and was not granted",
+                entry.text
+            )),
             Missing::Note => self.notes.push(format!(
                 "{key} `{}` does not exist: it is not covered if it appears during the run",
                 entry.text
@@ -242,6 +269,13 @@ impl Filesystem {
             )),
             Missing::Judge => {}
         }
+    }
+
+    /// Nothing is made where the command could not write it.
+    fn forget_unwritable(&mut self) {
+        let mut unmade = std::mem::take(&mut self.unmade);
+        unmade.retain(|path| self.rules.covering(path).rule(List::DenyWrite).is_none());
+        self.unmade = unmade;
     }
 
     fn add_default_write(&mut self, entries: &[Entry], host: &Host) -> Result<()> {
@@ -257,37 +291,6 @@ impl Filesystem {
             if self.access(path.as_path()) != Access::Hidden {
                 self.rules.push(List::AllowWrite, Rule::new(entry, path));
             }
-        }
-        Ok(())
-    }
-
-    /// Keeps files of ours from being written, and from being replaced by way of a link.
-    fn protect(&mut self, paths: &[PathBuf], host: &Host, resolver: &mut Resolver) -> Result<()> {
-        for path in paths {
-            let way = resolver.way(&host.cwd.join(path));
-            let mut links = way.links.iter();
-            if let Some(link) = links.find(|link| self.is_in_writable(link, resolver)) {
-                return Err(replaceable(path, link));
-            }
-            let real = way.real().map_err(|error| {
-                Error::new(Kind::Settings, format!("cannot protect {}", shown(path)))
-                    .call("realpath", error)
-            })?;
-            if self.is_in_writable(real.as_path(), resolver) {
-                self.notes.push(format!(
-                    "{} lies in a writable path: it is not written during the run",
-                    shown(path)
-                ));
-            }
-            if real.id().kind == FileKind::File && way.names > 1 {
-                self.warnings.push(format!(
-                    "{} has {} names (hard links): only this one is kept from being written",
-                    shown(path),
-                    way.names
-                ));
-            }
-            let rule = Rule::built_in("filesystem.denyWrite", real);
-            self.rules.push(List::DenyWrite, rule);
         }
         Ok(())
     }
@@ -404,17 +407,6 @@ fn name_all<'a>(
     named.collect()
 }
 
-fn replaceable(file: &Path, link: &Path) -> Error {
-    let what = format!(
-        "{} leads over {}, a link in a writable directory: a command could replace the settings \
-         of the next run",
-        shown(file),
-        shown(link)
-    );
-    Error::new(Kind::Settings, what)
-        .with_hint("put the file itself there, or name the file the link leads to")
-}
-
 /// What to do about an entry that names nothing.
 #[derive(Debug, Clone, Copy)]
 enum Missing {
@@ -422,6 +414,14 @@ enum Missing {
     Warn,
     /// Allowed where nobody can make it; see [`Filesystem::refuse_unprotected_names`].
     Judge,
+}
+
+fn asks_for_directory(entry: &Entry, way: &Way) -> bool {
+    let end = way.end.as_path();
+    entry.text.ends_with('/')
+        && way.found == Err(Errno::ENOENT)
+        && !in_private_tree(end)
+        && refused_tree(entry, end).is_none()
 }
 
 /// Anybody can make a name in /tmp that is known before, as a link to what its maker wants

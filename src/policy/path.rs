@@ -11,7 +11,7 @@ use nix::errno::Errno;
 
 use super::host::Host;
 use crate::error::{Error, Kind, Result};
-use crate::settings::{Entry, Layer};
+use crate::settings::{Entry, shown};
 
 /// A path that exists: absolute, free of links, `.` and `..`, with the identity of what it
 /// named when it was resolved. A launch that finds something else there ends.
@@ -82,7 +82,7 @@ impl RealPath {
 
 impl fmt::Display for RealPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.path.display())
+        f.write_str(&shown(&self.path))
     }
 }
 
@@ -318,9 +318,9 @@ fn plain(path: &Path) -> PathBuf {
 /// Starts an error about one entry, with the place it stands at.
 pub fn entry_error(entry: &Entry, what: &str) -> Error {
     let origin = &entry.origin;
-    let place = match origin.layer {
-        Layer::Flags | Layer::BuiltIn => String::new(),
-        _ => format!("{origin}: "),
+    let place = match origin.file {
+        Some(_) => format!("{origin}: "),
+        None => String::new(),
     };
     let name = origin.name();
     Error::new(

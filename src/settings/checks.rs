@@ -1,7 +1,7 @@
 //! What several values together must keep to.
 
 use super::fields::Problems;
-use super::schema::{self, Effect};
+use super::schema::{self, Effect, Key};
 use super::values::{Record, Value, Values};
 
 /// Adds what is wrong with values that are each right alone.
@@ -13,31 +13,33 @@ pub(super) fn check(values: &Values, problems: &mut Problems) {
     check_paths(values, &mut add);
     check_reasons(values, &mut add);
     for record in values.records("credentials.files") {
-        require(record, "credentials.files", &["path", "mode"], &mut add);
+        require(record, "credentials.files", &mut add);
         check_masking(record, values, &mut add);
         if let Some(path) = record.fields.get("path") {
             check_masked_path(record, path, &mut add);
         }
     }
     for record in values.records("credentials.envVars") {
-        require(record, "credentials.envVars", &["name", "mode"], &mut add);
+        require(record, "credentials.envVars", &mut add);
         check_masking(record, values, &mut add);
     }
     check_pairs(values, &mut add);
     for record in values.records("audit.sinks") {
-        require(record, "audit.sinks", &["type"], &mut add);
+        require(record, "audit.sinks", &mut add);
         check_sink(record, &mut add);
     }
 }
 
 type Add<'a> = dyn FnMut(&dyn std::fmt::Display, &str) + 'a;
 
-fn require(record: &Record, key: &str, names: &[&str], add: &mut Add<'_>) {
-    for name in names {
+fn require(record: &Record, array: &str, add: &mut Add<'_>) {
+    let of_array = |key: &&Key| key.section().strip_suffix("[]") == Some(array);
+    for key in schema::keys().filter(of_array).filter(|key| key.required) {
+        let name = key.name();
         if !record.fields.contains_key(name) {
             add(
                 &record.origin,
-                &format!("an entry of `{key}` lacks `{name}`"),
+                &format!("an entry of `{array}` lacks `{name}`"),
             );
         }
     }
@@ -155,7 +157,6 @@ fn check_masked_path(record: &Record, path: &Value, add: &mut Add<'_>) {
 }
 
 fn check_pairs(values: &Values, add: &mut Add<'_>) {
-    const NAMES: [&str; 2] = ["accessKeyIdVar", "secretAccessKeyVar"];
     let masked = |name: &str| {
         let mut records = values.records("credentials.envVars").iter();
         records.any(|record| {
@@ -164,7 +165,7 @@ fn check_pairs(values: &Values, add: &mut Add<'_>) {
         })
     };
     for pair in values.records("credentials.awsPairs") {
-        require(pair, "credentials.awsPairs", &NAMES, add);
+        require(pair, "credentials.awsPairs", add);
         let names = pair.fields.values();
         let names: Vec<_> = names
             .filter_map(|value| Some((value, value.text()?)))

@@ -170,7 +170,7 @@ impl Reader<'_> {
     ) -> Option<u64> {
         // An integer may be written as 1.0 or 1e3: the same number in JSON.
         let number = serde_json::from_str::<serde_json::Number>(text).ok();
-        let whole = number.and_then(|number| number.as_u64());
+        let whole = number.and_then(|number| number.as_u64().or_else(|| whole(number.as_f64()?)));
         let found = whole.filter(|number| bounds.contains(number));
         if found.is_none() {
             let expected = expected(key.shape);
@@ -424,6 +424,13 @@ impl Problems {
     }
 }
 
+/// Returns the whole number that a number with a fraction or an exponent is.
+fn whole(number: f64) -> Option<u64> {
+    // `Display` writes all digits and no exponent.
+    let digits = (number >= 0.0).then(|| number.abs().to_string());
+    digits?.parse().ok()
+}
+
 fn expected(shape: Shape) -> String {
     let words = |words: &[&str]| {
         let words: Vec<_> = words.iter().map(|word| format!("\"{word}\"")).collect();
@@ -461,4 +468,4 @@ fn kind_of(value: &Node<'_>) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -233,7 +233,8 @@ static RUN: &[Key] = &[
         "audit.sinks[].type",
         Shape::Choice(&["file", "journald", "syslog", "otlp"]),
         "What it is.",
-    ),
+    )
+    .required(),
     text("audit.sinks[].path", Form::Path, "The file, or the socket."),
     text(
         "audit.sinks[].address",

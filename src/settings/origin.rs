@@ -110,8 +110,9 @@ impl Origin {
     /// Names the key as its writer knows it: by its flag, if one set it.
     pub fn name(&self) -> &'static str {
         let flag = schema::get(self.key).and_then(|key| key.flag);
-        match self.layer {
-            Layer::Flags => flag.unwrap_or(self.key),
+        match (self.layer, &self.file) {
+            // With a file, it is a profile's that a flag named.
+            (Layer::Flags, None) => flag.unwrap_or(self.key),
             _ => self.key,
         }
     }

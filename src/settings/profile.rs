@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::fields;
 use super::source::{Found, Source, quoted, shown};
 use super::values::{Data, Values};
-use super::{Entry, Layer, nearest_word};
+use super::{Entry, Layer, Origin, nearest_word};
 use crate::error::{Error, Result};
 
 /// The profiles of this program, by name.
@@ -27,6 +27,11 @@ pub struct Profile {
     pub file: Option<PathBuf>,
     /// Its text.
     pub text: String,
+}
+
+/// Returns the names of the profiles of this program.
+pub fn built_in() -> impl Iterator<Item = &'static str> {
+    BUILT_IN.iter().map(|(name, _)| *name)
 }
 
 /// Returns every profile, sorted; `dir` holds the user's.
@@ -62,6 +67,12 @@ pub fn named(name: &str, dir: Option<&Path>) -> Result<Profile> {
         file: (!built_in).then(|| source.file.to_path_buf()),
         text: source.text,
     })
+}
+
+/// Tells whether something stands in a profile of this program, which its user did not write.
+pub fn is_built_in(origin: &Origin) -> bool {
+    let file = origin.file.as_deref();
+    file.is_some_and(|file| BUILT_IN.iter().any(|(name, _)| file == shown_as(name)))
 }
 
 /// Reads the profiles that `names` lists and all they extend, and merges them in that order.
@@ -139,11 +150,15 @@ fn find(name: &str, dir: Option<&Path>) -> Result<Option<Source>> {
         .with_hint("rename the file: `--profile` and `extends` then name it so")),
         (Some(file), None) => Source::read(&file, Found::Named).map(Some),
         (None, Some((_, text))) => {
-            let shown = format!("profile {name}");
-            Source::from_bytes(Path::new(&shown), text.as_bytes().to_vec()).map(Some)
+            Source::from_bytes(&shown_as(name), text.as_bytes().to_vec()).map(Some)
         }
         (None, None) => Ok(None),
     }
+}
+
+/// Names a built-in profile where messages name a file.
+fn shown_as(name: &str) -> PathBuf {
+    PathBuf::from(format!("profile {name}"))
 }
 
 fn unknown(name: &str, dir: Option<&Path>) -> Error {

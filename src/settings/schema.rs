@@ -21,6 +21,8 @@ pub struct Key {
     pub support: Support,
     /// The flag that sets it.
     pub flag: Option<&'static str>,
+    /// Whether an object of an array must hold it.
+    pub required: bool,
 }
 
 /// What a key may hold.
@@ -147,6 +149,7 @@ impl Key {
             effect: Effect::Neutral,
             support: Support::Full,
             flag: None,
+            required: false,
         }
     }
 
@@ -167,6 +170,11 @@ impl Key {
 
     pub(super) const fn flag(mut self, flag: &'static str) -> Self {
         self.flag = Some(flag);
+        self
+    }
+
+    pub(super) const fn required(mut self) -> Self {
+        self.required = true;
         self
     }
 

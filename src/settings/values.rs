@@ -188,9 +188,9 @@ impl Data {
             Self::Bool(value) => json!(value),
             Self::Int(value) => json!(value),
             Self::Text(text) => json!(text),
-            Self::List(entries) => entries.iter().map(entry_json).collect(),
+            Self::List(entries) => entries.iter().map(Entry::to_json).collect(),
             Self::Map(pairs) => object(pairs, |entry| json!(entry.text)),
-            Self::Lists(pairs) => object(pairs, |list| list.iter().map(entry_json).collect()),
+            Self::Lists(pairs) => object(pairs, |list| list.iter().map(Entry::to_json).collect()),
             Self::Records(records) => records.iter().map(Record::to_json).collect(),
             Self::Present => json!({}),
         }
@@ -214,7 +214,8 @@ impl Record {
         }
     }
 
-    fn to_json(&self) -> Json {
+    /// Returns the object as it would be written.
+    pub fn to_json(&self) -> Json {
         let fields = self.fields.iter();
         fields
             .map(|(name, value)| ((*name).to_owned(), value.to_json()))
@@ -230,9 +231,12 @@ fn object<T>(pairs: &[(Entry, T)], json: impl Fn(&T) -> Json) -> Json {
     pairs.collect::<serde_json::Map<_, _>>().into()
 }
 
-fn entry_json(entry: &Entry) -> Json {
-    match entry.literal {
-        true => json!({ "path": entry.text, "literal": true }),
-        false => json!(entry.text),
+impl Entry {
+    /// Returns the entry as it would be written.
+    pub fn to_json(&self) -> Json {
+        match self.literal {
+            true => json!({ "path": self.text, "literal": true }),
+            false => json!(self.text),
+        }
     }
 }

@@ -27,6 +27,62 @@ fn a_missing_write_grant_is_named_and_widens_nothing() {
 }
 
 #[test]
+fn a_missing_write_grant_that_ends_in_a_slash_is_made() {
+    let scratch = Scratch::new("made");
+    let work = scratch.dir("work");
+    let grant = format!("{}/new/out/", work.display());
+    let script = format!("echo w > {grant}f; echo w > {}/new/g", work.display());
+
+    let ran = Srt::new(&scratch).allow_write(&grant).flags(&["--dry-run"]);
+    let shown = format!("directory: make {}/new/out, writable\n", work.display());
+    let ran = ran.run(&["true"]).succeeds();
+    assert!(ran.stdout.contains(&shown), "{}", ran.stdout);
+    assert!(listing(&work).is_empty());
+
+    let ran = Srt::new(&scratch).allow_write(&grant).sh(&script);
+    assert!(!ran.stderr.contains("srt:"), "{}", ran.stderr);
+    assert_eq!(listing(&work), ["new"]);
+    assert_eq!(listing(&work.join("new")), ["out"]);
+    assert_eq!(listing(&work.join("new/out")), ["f"]);
+}
+
+#[test]
+fn no_directory_is_made_where_the_command_could_not_write() {
+    let scratch = Scratch::new("not-made");
+    let (work, file) = (scratch.dir("work"), scratch.file("file", "f"));
+    let grant = format!("{}/new/", work.display());
+    let run = |srt: Srt| srt.allow_write(&grant).run(&["true"]);
+
+    run(Srt::new(&scratch).deny_write(&work)).succeeds();
+    assert!(listing(&work).is_empty());
+    let below_file = format!("{}/new/", file.display());
+    let ran = run(Srt::new(&scratch).allow_write(below_file)).succeeds();
+    assert!(ran.stderr.contains("was not granted"), "{}", ran.stderr);
+    assert_eq!(content(&file), "f");
+    assert_eq!(listing(&work), ["new"]);
+}
+
+#[test]
+fn rules_are_judged_with_the_directories_that_were_made() {
+    let scratch = Scratch::new("judged-again");
+    let (work, outside) = (scratch.dir("work"), scratch.dir("outside"));
+    let grant = format!("{}/new/", scratch.path("").display());
+    Srt::new(&scratch)
+        .allow_write(&grant)
+        .deny_write(scratch.path("new/kept"))
+        .run(&["true"])
+        .is_refused("does not exist in a writable directory");
+
+    // The link was planted by an earlier run: nothing is made where it leads.
+    symlink(&outside, work.join("link")).expect("the name is free");
+    let planted = format!("{}/link/new/", work.display());
+    let srt = Srt::new(&scratch).allow_write(&work).allow_write(planted);
+    srt.run(&["true"])
+        .is_refused("is a link in a writable directory");
+    assert!(listing(&outside).is_empty());
+}
+
+#[test]
 fn patterns_are_refused_at_their_place_and_the_command_does_not_run() {
     let scratch = Scratch::new("patterns");
     let work = scratch.dir("work");

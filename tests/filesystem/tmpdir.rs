@@ -1,8 +1,10 @@
 //! `TMPDIR` always names a directory that exists, is private to the run, and goes with it.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
-use super::harness::{Scratch, Srt, outside, run, skip, wrapped};
+use super::harness::{Scratch, Srt, canary, outside, run, skip, wrapped};
 use super::listing;
 
 #[test]
@@ -117,7 +119,8 @@ fn nothing_of_the_launcher_can_be_written_but_its_tmpdir() {
         try touch $run/f; try mkdir $run/d; try mv $TMPDIR $run/t; try rmdir $TMPDIR; try mv $run ${run}2; try chmod 777 $run
         ls -A $run";
     let ran = Srt::new(&scratch).allow_write("/tmp").sh(script);
-    assert_eq!(ran.stdout, "700\ntmp\ntmpdir\ntmp\n", "{}", ran.stderr);
+    // The stand-in that hides the runs of others shows this one's TMPDIR alone.
+    assert_eq!(ran.stdout, "755\ntmp\ntmpdir\ntmp\n", "{}", ran.stderr);
 }
 
 fn is_writable(directory: &str) -> bool {
@@ -144,7 +147,7 @@ fn a_run_directory_in_a_grant_cannot_be_replaced_for_the_launcher_to_follow() {
 
     assert_eq!(ran.stdout, "tmpdir\n");
     assert!(
-        ran.stderr.contains("Device or resource busy"),
+        ran.stderr.contains("Read-only file system"),
         "{}",
         ran.stderr
     );
@@ -200,4 +203,38 @@ fn a_known_name_in_tmp_is_not_followed_elsewhere() {
         "nothing of ours in victim: {}",
         linked.stderr
     );
+}
+
+#[test]
+fn the_tmpdir_of_a_run_is_out_of_reach_of_every_other() {
+    let scratch = Scratch::new("tmpdir-of-others");
+    let canary = canary();
+    let script = format!("echo {canary} >$TMPDIR/f; echo $TMPDIR/f; read line; true");
+    let mut one = Srt::new(&scratch).into_command(&["sh", "-c", &script]);
+    let mut one = one
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("srt is built");
+    let mut file = String::new();
+    let stdout = one.stdout.as_mut().expect("piped");
+    BufReader::new(stdout).read_line(&mut file).expect("UTF-8");
+    let file = file.trim();
+
+    let read = format!("cat {file}");
+    assert!(outside(&read).shows(&canary));
+    let other = || Srt::new(&scratch);
+    assert!(!other().sh(&read).fails().shows(&canary));
+    let runs = Path::new(file)
+        .ancestors()
+        .nth(3)
+        .expect("base, run, tmp, f");
+    let find = format!("grep -rs {canary} {}", runs.display());
+    assert!(!other().sh(&find).fails().shows(&canary));
+    let moved = format!("mv {0} {0}-moved", runs.display());
+    other().allow_write("/tmp").sh(&moved).fails();
+    assert!(Path::new(file).exists());
+
+    drop(one.stdin.take());
+    assert!(one.wait().expect("our child").success());
 }

@@ -7,17 +7,8 @@ use std::path::{Path, PathBuf};
 use super::failure::{At, Failure, Step};
 use super::filesystems;
 use super::rootfs::{EGRESS_SOCKET, Tree, attach, clone_tree, open};
-use crate::linux::plan::mounts::MountOp;
+use crate::linux::plan::mounts::{DEV_DIRECTORIES, DEV_LINKS, MountOp};
 use crate::policy::path::FileKind;
-
-/// Links every program may expect, and where they lead.
-const LINKS: [(&str, &str); 5] = [
-    ("fd", "/proc/self/fd"),
-    ("stdin", "/proc/self/fd/0"),
-    ("stdout", "/proc/self/fd/1"),
-    ("stderr", "/proc/self/fd/2"),
-    ("ptmx", "pts/ptmx"),
-];
 
 /// Copies the host's nodes, while its `/dev` can still be seen.
 pub(super) fn copy_nodes<'a>(
@@ -53,10 +44,10 @@ pub(super) fn mount(
     for (name, _) in nodes {
         filesystems::make(&dev, Path::new(name), FileKind::File)?;
     }
-    for name in ["pts", "shm", "mqueue"] {
+    for name in DEV_DIRECTORIES {
         filesystems::make(&dev, Path::new(name), FileKind::Directory)?;
     }
-    for (name, target) in LINKS {
+    for (name, target) in DEV_LINKS {
         rustix::fs::symlinkat(target, &dev, name).at_path(Step::FillTmpfs, Path::new(name))?;
     }
     let socket = PathBuf::from(EGRESS_SOCKET);

@@ -136,6 +136,18 @@ impl RunDirectory {
         Ok(socket)
     }
 
+    /// Returns the directories that hold this user's runs, this one's among them.
+    pub fn all_runs(&self, host: &Host) -> Vec<RealPath> {
+        let bases = bases(host).into_iter();
+        let usual = bases.map(|base| base.as_path().join(format!("srt-{}", host.uid)));
+        let mut all: Vec<PathBuf> = usual.chain([self.parent.clone()]).collect();
+        all.sort();
+        all.dedup();
+        all.iter()
+            .filter_map(|path| RealPath::resolve(path).ok())
+            .collect()
+    }
+
     /// Returns the path of the socket that init connects to.
     pub fn socket_path(&self) -> PathBuf {
         self.path.join(SOCKET)
@@ -144,6 +156,12 @@ impl RunDirectory {
     /// Returns the listening end of that socket.
     pub fn socket(&self) -> Option<&OwnedFd> {
         self.socket.as_ref()
+    }
+
+    /// Puts `RUN` in place of the random name, wherever `text` names this directory.
+    pub fn with_fixed_name(&self, text: &str) -> String {
+        let fixed = self.parent.join("RUN");
+        text.replace(&*self.path.to_string_lossy(), &fixed.to_string_lossy())
     }
 
     /// Removes the socket's name; the mount inside keeps it reachable for init.

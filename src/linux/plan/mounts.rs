@@ -62,6 +62,18 @@ const SYS_MASKED: [&str; 4] = [
 /// Nodes every program may expect.
 const DEV_NODES: [&str; 6] = ["full", "null", "random", "tty", "urandom", "zero"];
 
+/// Writable file systems of the sandbox's own below `/dev`.
+pub const DEV_DIRECTORIES: [&str; 3] = ["mqueue", "pts", "shm"];
+
+/// Links below `/dev` that every program may expect, and where they lead.
+pub const DEV_LINKS: [(&str, &str); 5] = [
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+];
+
 pub(super) fn plan(policy: &Filesystem, layers: Layers) -> Vec<MountOp> {
     if layers == Layers::Landlock {
         let mut ops = vec![MountOp::Root(Access::Write)];
@@ -105,6 +117,31 @@ fn private_trees() -> [MountOp; 3] {
         },
         MountOp::Dev { nodes: &DEV_NODES },
     ]
+}
+
+/// Returns what every command may do with a path in `/proc`, `/dev` and the masked
+/// part of `/sys`, whatever the policy says; `None` where the policy decides.
+pub fn private_access(path: &Path) -> Option<Access> {
+    let masked = |below: &Path, names: &[&str]| names.iter().any(|name| below.starts_with(name));
+    if let Ok(below) = path.strip_prefix("/dev") {
+        let first = below.iter().next();
+        let is = |name: &str| first.is_some_and(|first| first == name);
+        let linked = DEV_LINKS.iter().any(|(name, _)| is(name));
+        return Some(match first {
+            None => Access::Read,
+            Some(_) if linked || DEV_DIRECTORIES.into_iter().any(is) => Access::Write,
+            Some(_) if DEV_NODES.iter().any(|name| below == Path::new(name)) => Access::Write,
+            Some(_) => Access::Hidden,
+        });
+    }
+    if let Ok(below) = path.strip_prefix("/proc") {
+        return Some(match masked(below, &PROC_MASKED) {
+            true => Access::Hidden,
+            false => Access::Read,
+        });
+    }
+    let below = path.strip_prefix("/sys").ok()?;
+    masked(below, &SYS_MASKED).then_some(Access::Hidden)
 }
 
 impl MountOp {
@@ -258,6 +295,29 @@ new /dev
                 .iter()
                 .any(|place| view.may_be_writable(Path::new(place)))
         );
+    }
+
+    #[test]
+    fn trees_of_the_sandbox_are_the_same_under_every_policy() {
+        let table = [
+            ("/dev", Some(Access::Read)),
+            ("/dev/null", Some(Access::Write)),
+            ("/dev/null/x", Some(Access::Hidden)),
+            ("/dev/pts/0", Some(Access::Write)),
+            ("/dev/shm", Some(Access::Write)),
+            ("/dev/stdout", Some(Access::Write)),
+            ("/dev/sda", Some(Access::Hidden)),
+            ("/device", None),
+            ("/proc/self/status", Some(Access::Read)),
+            ("/proc/kcore", Some(Access::Hidden)),
+            ("/proc/keyspace", Some(Access::Read)),
+            ("/sys/class", None),
+            ("/sys/firmware/acpi", Some(Access::Hidden)),
+            ("/etc", None),
+        ];
+        for (path, access) in table {
+            assert_eq!(private_access(Path::new(path)), access, "{path}");
+        }
     }
 
     #[test]

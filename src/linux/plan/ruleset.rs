@@ -78,9 +78,20 @@ pub(super) fn plan(policy: &Filesystem, job_server: Option<PathBuf>, layers: Lay
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.on {
-            Object::Path(path) => write!(f, "{:?} {}", self.grant, path.display()),
-            Object::Descriptor(fd) => write!(f, "{:?} descriptor {fd}", self.grant),
+            Object::Path(path) => write!(f, "{} {}", self.grant, path.display()),
+            Object::Descriptor(fd) => write!(f, "{} descriptor {fd}", self.grant),
         }
+    }
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Device => "device",
+            Self::AsOpened => "reopen",
+        })
     }
 }
 
@@ -98,15 +109,15 @@ mod tests {
         let policy = Filesystem::of_lists([&["/w/hidden"], &[], &["/w"], &["/w/kept"]]);
         let fifo = Some("/tmp/fifo");
         let expected = "\
-Read /
-Device /dev
-Write /dev/mqueue
-Write /dev/shm
-Write /w
-AsOpened descriptor 0
-AsOpened descriptor 1
-AsOpened descriptor 2
-Device /tmp/fifo
+read /
+device /dev
+write /dev/mqueue
+write /dev/shm
+write /w
+reopen descriptor 0
+reopen descriptor 1
+reopen descriptor 2
+device /tmp/fifo
 ";
         assert_eq!(shown(&policy, fifo, Layers::Both), expected);
         assert_eq!(shown(&policy, fifo, Layers::Landlock), expected);

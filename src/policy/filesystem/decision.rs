@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::rules::{List, Rule};
+use super::rules::{Covering, List, Rule};
 use super::{Access, Filesystem, in_private_tree};
 use crate::policy::change::Change;
 use crate::policy::path;
@@ -56,32 +56,7 @@ impl Filesystem {
                 write_rule: Some(rule),
             };
         }
-        let hidden = covering.rule(List::DenyRead);
-        let shown = covering.depth(List::AllowRead);
-        let granted = covering.depth(List::AllowWrite);
-        if covering.depth(List::DenyRead) > shown.max(granted) {
-            return Decision {
-                access: Access::Hidden,
-                read_rule: hidden,
-                write_rule: hidden,
-            };
-        }
-        let showing = match shown >= granted {
-            true => covering.rule(List::AllowRead),
-            false => covering.rule(List::AllowWrite),
-        };
-        let read_rule = hidden.and(showing);
-        let kept = covering.rule(List::DenyWrite);
-        let write_rule = kept.or(covering.rule(List::AllowWrite));
-        let access = match write_rule {
-            Some(_) if kept.is_none() => Access::Write,
-            _ => Access::Read,
-        };
-        Decision {
-            access,
-            read_rule,
-            write_rule,
-        }
+        by_lists(&covering)
     }
 
     /// Lists the changes that, made together, turn the decision on `path` round. None do where
@@ -95,14 +70,20 @@ impl Filesystem {
             (Right::Write, true) => "filesystem.denyWrite",
             (Right::Write, false) => "filesystem.allowWrite",
         };
-        let in_the_way = match (right, decision.grants(right)) {
+        let mut in_the_way = match (right, decision.grants(right)) {
             // A grant beats a deny at equal depth.
             (Right::Read, true) => self.at(path, &[List::AllowRead, List::AllowWrite]),
             (Right::Write, false) => self.around(path, List::DenyWrite),
             _ => Vec::new(),
         };
-        let granted = self.rules.covering(path).rule(List::AllowWrite).is_some();
-        let removal_is_enough = right == Right::Write && decision.access == Access::Read && granted;
+        in_the_way.extend(self.around(path, List::Credentials));
+        let covering = self.rules.covering(path);
+        let shown = by_lists(&covering).access != Access::Hidden;
+        let removal_is_enough = !decision.grants(right)
+            && match right {
+                Right::Read => shown,
+                Right::Write => shown && covering.rule(List::AllowWrite).is_some(),
+            };
         let is_root = path.parent().is_none();
         let cannot = in_private_tree(path)
             || (is_root && key == "filesystem.denyRead")
@@ -131,6 +112,36 @@ impl Filesystem {
         rules
             .filter(|rule| path.starts_with(rule.path.as_path()))
             .collect()
+    }
+}
+
+/// Decides by the four lists alone.
+fn by_lists<'a>(covering: &Covering<'a>) -> Decision<'a> {
+    let hidden = covering.rule(List::DenyRead);
+    let shown = covering.depth(List::AllowRead);
+    let granted = covering.depth(List::AllowWrite);
+    if covering.depth(List::DenyRead) > shown.max(granted) {
+        return Decision {
+            access: Access::Hidden,
+            read_rule: hidden,
+            write_rule: hidden,
+        };
+    }
+    let showing = match shown >= granted {
+        true => covering.rule(List::AllowRead),
+        false => covering.rule(List::AllowWrite),
+    };
+    let read_rule = hidden.and(showing);
+    let kept = covering.rule(List::DenyWrite);
+    let write_rule = kept.or(covering.rule(List::AllowWrite));
+    let access = match write_rule {
+        Some(_) if kept.is_none() => Access::Write,
+        _ => Access::Read,
+    };
+    Decision {
+        access,
+        read_rule,
+        write_rule,
     }
 }
 

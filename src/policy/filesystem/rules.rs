@@ -38,7 +38,7 @@ impl Rule {
     }
 
     /// Tells whether no change of the settings can take this rule out.
-    pub(super) fn is_built_in(&self) -> bool {
+    pub fn is_built_in(&self) -> bool {
         self.origin.layer == Layer::BuiltIn
     }
 }

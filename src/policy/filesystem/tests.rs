@@ -188,6 +188,28 @@ fn the_changes_turn_the_decision_round() {
 }
 
 #[test]
+fn what_credentials_hide_is_shown_by_taking_the_entry_out() {
+    let mut policy = Filesystem::of_lists([&["/h"], &[], &["/w"], &[]]);
+    for path in ["/w/key", "/h/key", "/x/key"] {
+        let mut rule = Rule::built_in("credentials.files", RealPath::unchecked(path));
+        rule.origin.layer = Layer::Explicit;
+        policy.rules.push(List::Credentials, rule);
+    }
+    let table = [
+        ("/w/key", Right::Write, 1),
+        ("/w/key", Right::Read, 1),
+        ("/x/key/y", Right::Read, 1),
+        ("/x/key", Right::Write, 2),
+        ("/h/key", Right::Read, 2),
+    ];
+    for (path, right, steps) in table {
+        let changes = policy.changes(Path::new(path), right);
+        assert_eq!(changes.len(), steps, "{path} {right:?}: {changes:?}");
+        assert!(matches!(changes[0], Change::Remove { .. }));
+    }
+}
+
+#[test]
 fn no_change_is_offered_where_none_helps() {
     let mut policy = Filesystem::of_lists([&[], &[], &["/"], &[]]);
     policy.close_kernel_trees();

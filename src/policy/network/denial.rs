@@ -37,6 +37,11 @@ impl Denial {
             .map(|entry| event::Rule::new(&entry.text, &entry.origin))
     }
 
+    /// Returns the entry that refused, where one did.
+    pub fn entry(&self) -> Option<&Entry> {
+        self.rule.as_ref()
+    }
+
     /// Returns the entry that would allow it, for the event stream only: it may be the address.
     pub fn suggest(&self) -> Option<event::Suggest<'_>> {
         let add = self.suggest.as_deref()?;

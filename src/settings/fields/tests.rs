@@ -39,7 +39,7 @@ fn of_form(form: Form) -> (&'static str, &'static [&'static str]) {
 }
 
 /// Returns values that a key of this shape takes.
-fn good(shape: Shape) -> Vec<String> {
+pub(in crate::settings) fn good(shape: Shape) -> Vec<String> {
     let quoted = |word: &&str| format!("\"{word}\"");
     let fixed: &[&str] = match shape {
         Shape::Section | Shape::Asked | Shape::Foreign => &["{}", "{ }"],
@@ -67,7 +67,7 @@ fn good(shape: Shape) -> Vec<String> {
 }
 
 /// Returns values that a key of this shape refuses, each with the bytes before what is to blame.
-fn bad(shape: Shape) -> Vec<(String, usize)> {
+pub(in crate::settings) fn bad(shape: Shape) -> Vec<(String, usize)> {
     let fixed: &[(&str, usize)] = match shape {
         Shape::Section | Shape::Asked | Shape::Foreign => &[("[]", 0), ("\"x\"", 0), ("true", 0)],
         Shape::Note => &[("1", 0), ("{}", 0)],
@@ -123,7 +123,7 @@ fn bad(shape: Shape) -> Vec<(String, usize)> {
 }
 
 /// Writes `value` under a dotted key, and returns where in the text it starts.
-fn document(path: &str, value: &str) -> (String, usize) {
+pub(in crate::settings) fn document(path: &str, value: &str) -> (String, usize) {
     let mut before = String::new();
     let mut after = String::new();
     for name in path.split('.') {
@@ -226,6 +226,19 @@ fn every_key_at_a_wrong_level_is_refused_there() {
             let advised = message.contains("belongs") || message.contains("did you mean");
             assert!(advised, "{text}\n{message}");
         }
+    }
+}
+
+#[test]
+fn a_whole_number_may_have_a_fraction_of_nought_or_an_exponent() {
+    let key = "network.limits.connections";
+    for (written, expected) in [("1.0", 1), ("1e3", 1000), ("25.60E+2", 2560)] {
+        let values = read_text(&document(key, written).0).expect(written);
+        let json = values.get(key).map(Value::to_json);
+        assert_eq!(json, Some(expected.into()), "{written}");
+    }
+    for written in ["1.5", "1e-3", "-1.0", "1e300", "0.0"] {
+        refusal(&document(key, written).0);
     }
 }
 

@@ -20,12 +20,14 @@ pub(super) static KEYS: &[Key] = &[
         "credentials.files[].path",
         Form::Path,
         "The file or directory.",
-    ),
+    )
+    .required(),
     Key::new(
         "credentials.files[].mode",
         Shape::Choice(MODES),
         "`deny` hides it, `mask` shows a copy without the secret.",
-    ),
+    )
+    .required(),
     text(
         "credentials.files[].extract",
         Form::Regex,
@@ -68,12 +70,14 @@ pub(super) static KEYS: &[Key] = &[
         "credentials.envVars[].name",
         Form::Variable,
         "The variable.",
-    ),
+    )
+    .required(),
     Key::new(
         "credentials.envVars[].mode",
         Shape::Choice(MODES),
         "`deny` unsets it, `mask` sets it to a stand-in.",
-    ),
+    )
+    .required(),
     text(
         "credentials.envVars[].extract",
         Form::Regex,
@@ -119,12 +123,14 @@ pub(super) static KEYS: &[Key] = &[
         "credentials.awsPairs[].accessKeyIdVar",
         Form::Variable,
         "Variable of the access key's id.",
-    ),
+    )
+    .required(),
     text(
         "credentials.awsPairs[].secretAccessKeyVar",
         Form::Variable,
         "Variable of the secret access key.",
-    ),
+    )
+    .required(),
     text(
         "credentials.awsPairs[].sessionTokenVar",
         Form::Variable,

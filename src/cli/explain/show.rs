@@ -1,0 +1,121 @@
+//! A verdict as text and as JSON.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::verdict::{Rule, Verdict};
+use crate::policy::change::Change;
+use crate::settings::{Layer, Origin, schema, shown};
+
+/// Puts a verdict into lines, the first of which says what is decided.
+pub(super) fn text(verdict: &Verdict) -> String {
+    let word = match verdict.allowed {
+        true => "allowed",
+        false => "denied",
+    };
+    let mut lines = vec![format!("{word}: {} {}", verdict.act, verdict.target)];
+    lines.extend(
+        verdict
+            .rule
+            .as_ref()
+            .map(|rule| format!("by {}", ruled(rule))),
+    );
+    lines.extend(verdict.reason.clone());
+    let turned = match verdict.allowed {
+        true => "to deny it",
+        false => "to allow it",
+    };
+    lines.push(match changes(&verdict.changes) {
+        Some(changes) => format!("{turned}: {changes}"),
+        None => format!("{turned}: no entry does"),
+    });
+    lines.extend(verdict.notes.iter().map(|note| format!("note: {note}")));
+    lines.join("\n  ") + "\n"
+}
+
+/// Puts a verdict into one object.
+pub(super) fn json(verdict: &Verdict) -> Value {
+    let verdict_word = match verdict.allowed {
+        true => "allowed",
+        false => "denied",
+    };
+    let changes: Vec<_> = verdict.changes.iter().map(change_json).collect();
+    json!({
+        "v": 1,
+        "kind": verdict.kind,
+        "act": verdict.act,
+        "target": verdict.target,
+        "verdict": verdict_word,
+        "rule": verdict.rule.as_ref().map(|rule| rule_json(&rule.entry, &rule.origin)),
+        "reason": verdict.reason,
+        "changes": changes,
+        "notes": verdict.notes,
+    })
+}
+
+fn ruled(rule: &Rule) -> String {
+    let entry = shown(Path::new(&rule.entry));
+    let Rule { origin, .. } = rule;
+    match origin.layer {
+        Layer::Flags => format!("{} `{entry}` ({origin})", origin.name()),
+        _ => format!("{} `{entry}` ({origin})", origin.key),
+    }
+}
+
+fn changes(changes: &[Change]) -> Option<String> {
+    let steps: Vec<_> = changes.iter().map(Change::to_string).collect();
+    let flag = match changes {
+        [
+            Change::Add {
+                key,
+                entry,
+                literal: false,
+            },
+        ] => flag_of(key).map(|flag| format!(", or for one run {flag} {}", word(entry))),
+        _ => None,
+    };
+    (!steps.is_empty()).then(|| steps.join("; then ") + &flag.unwrap_or_default())
+}
+
+fn flag_of(key: &str) -> Option<&'static str> {
+    schema::keys().find(|other| other.path == key)?.flag
+}
+
+/// Writes a word as a shell takes it.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+=[]~".contains(c);
+    match text.chars().all(|c| is_plain(c) && !"[]~".contains(c)) {
+        true => text.to_owned(),
+        false => format!("'{}'", shown(Path::new(text)).replace('\'', r"'\''")),
+    }
+}
+
+fn rule_json(entry: &str, origin: &Origin) -> Value {
+    let place = |number: u32| origin.file.as_ref().map(|_| number);
+    json!({
+        "key": origin.key,
+        "entry": entry,
+        "layer": origin.layer.name(),
+        "file": origin.file.as_deref().map(|file| file.to_string_lossy()),
+        "line": place(origin.line),
+        "column": place(origin.column),
+    })
+}
+
+fn change_json(change: &Change) -> Value {
+    match change {
+        Change::Add {
+            key,
+            entry,
+            literal,
+        } => json!({ "action": "add", "key": key, "entry": entry, "literal": literal }),
+        Change::Remove { entry, origin } => {
+            let mut value = rule_json(entry, origin);
+            if let Value::Object(map) = &mut value {
+                map.insert("action".to_owned(), json!("remove"));
+            }
+            value
+        }
+    }
+}

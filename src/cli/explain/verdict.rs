@@ -1,0 +1,315 @@
+//! The verdict on one target, put together from the decisions of the policy.
+
+use std::path::Path;
+
+use super::target::Target;
+use crate::error::Result;
+use crate::policy::change::Change;
+use crate::policy::filesystem::{Access, Right};
+use crate::policy::hostname;
+use crate::policy::network::Decision;
+use crate::policy::path::Way;
+use crate::policy::{Host, Policy, address, path};
+use crate::sandbox;
+use crate::settings::{Entry, NetworkMode, Origin, Settings, shown};
+
+/// What there is to say about one target.
+#[derive(Debug, Clone)]
+pub(super) struct Verdict {
+    /// What sort of target it is: `path`, `host` or `socket`.
+    pub kind: &'static str,
+    /// What would be done: `read`, `write` or `connect`.
+    pub act: &'static str,
+    /// The target as the policy judges it: links followed, names in one spelling.
+    pub target: String,
+    /// Whether a command may do it.
+    pub allowed: bool,
+    /// The rule that says so; none where nothing is said about the target.
+    pub rule: Option<Rule>,
+    /// Why, where no rule says so, or what the rule leaves open.
+    pub reason: Option<String>,
+    /// What, done together, turns it round.
+    pub changes: Vec<Change>,
+    /// What else the reader should know.
+    pub notes: Vec<String>,
+}
+
+/// The rule that decides.
+#[derive(Debug, Clone)]
+pub(super) struct Rule {
+    /// The entry as written; of a switch its value.
+    pub entry: String,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+impl From<&Entry> for Rule {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            entry: entry.text.clone(),
+            origin: entry.origin.clone(),
+        }
+    }
+}
+
+/// What verdicts are made from.
+#[derive(Debug)]
+pub(super) struct Judge<'a> {
+    /// As written.
+    pub settings: &'a Settings,
+    /// As a run holds to them.
+    pub policy: &'a Policy,
+    /// The caller's surroundings.
+    pub host: &'a Host,
+}
+
+impl Judge<'_> {
+    /// Decides on one target.
+    ///
+    /// # Errors
+    /// This host's own addresses cannot be read.
+    pub(super) fn judge(&self, target: &Target, right: Right) -> Result<Verdict> {
+        let mut verdict = self.decide(target, right)?;
+        let bounded = verdict.changes.iter().find_map(|change| match change {
+            Change::Add { key, .. } => self.settings.ceiling.get(key),
+            Change::Remove { .. } => None,
+        });
+        verdict.notes.extend(bounded.map(|bound| {
+            let Origin { key, .. } = bound.origin;
+            format!(
+                "{} bounds {key}: an entry beyond it is refused",
+                bound.origin
+            )
+        }));
+        Ok(verdict)
+    }
+
+    fn decide(&self, target: &Target, right: Right) -> Result<Verdict> {
+        match target {
+            Target::Path(path) => Ok(self.path(path, right)),
+            Target::Host {
+                target,
+                port_assumed,
+            } => {
+                let mut verdict = self.destination(target)?;
+                if *port_assumed {
+                    let port = target.port;
+                    verdict
+                        .notes
+                        .push(format!("no port was given: {port} is taken"));
+                }
+                Ok(verdict)
+            }
+            Target::Socket(path) => Ok(self.socket(path)),
+        }
+    }
+
+    fn path(&self, asked: &Path, right: Right) -> Verdict {
+        let act = match right {
+            Right::Read => "read",
+            Right::Write => "write",
+        };
+        let mut verdict = Verdict {
+            kind: "path",
+            act,
+            target: shown(asked),
+            allowed: false,
+            rule: None,
+            reason: None,
+            changes: Vec::new(),
+            notes: Vec::new(),
+        };
+        // As named: inside, a link of such a tree leads elsewhere than on the host.
+        if let Some(access) = sandbox::private_access(asked) {
+            return of_private_tree(verdict, access, right);
+        }
+        let way = path::way(asked);
+        verdict.target = shown(&way.end);
+        if let Some(access) = sandbox::private_access(&way.end) {
+            return of_private_tree(verdict, access, right);
+        }
+        let filesystem = &self.policy.filesystem;
+        let decision = filesystem.decide(&way.end);
+        verdict.allowed = decision.grants(right);
+        let rule = match right {
+            Right::Read => decision.read_rule,
+            Right::Write => decision.write_rule,
+        };
+        verdict.rule = rule.map(|rule| Rule {
+            entry: rule.entry.clone(),
+            origin: rule.origin.clone(),
+        });
+        verdict.reason = match (rule, right) {
+            (Some(_), _) => None,
+            (None, Right::Read) => Some("no rule hides it, and reading is open".to_owned()),
+            (None, Right::Write) => Some("no entry of filesystem.allowWrite covers it".to_owned()),
+        };
+        verdict.changes = filesystem.changes(&way.end, right);
+        if self.settings.filesystem.disabled && verdict.allowed {
+            verdict.rule = self.switch("filesystem.disabled");
+            verdict.reason = None;
+            verdict.changes = Vec::new();
+        }
+        verdict.notes = notes_on(asked, &way, &verdict.changes);
+        verdict
+    }
+
+    fn destination(&self, target: &hostname::Target) -> Result<Verdict> {
+        let mut verdict = Verdict {
+            kind: "host",
+            act: "connect",
+            target: target.to_string(),
+            allowed: false,
+            rule: None,
+            reason: None,
+            changes: Vec::new(),
+            notes: Vec::new(),
+        };
+        if self.policy.network_mode == NetworkMode::Open {
+            verdict.allowed = true;
+            verdict.rule = self.switch("network.mode");
+            return Ok(verdict);
+        }
+        let network = &self.policy.network;
+        verdict.changes = network.changes(target);
+        match network.decide(target) {
+            Decision::Allowed(rule) => {
+                verdict.allowed = true;
+                verdict.rule = Some(Rule::from(rule.entry()));
+            }
+            Decision::Denied(rule) => verdict.rule = Some(Rule::from(rule.entry())),
+            Decision::Unlisted(wildcard) => {
+                verdict.reason = Some(match wildcard {
+                    Some(rule) => format!(
+                        "`{}` of network.allowedDomains ({}) does not cover {} itself",
+                        rule.entry().text,
+                        rule.entry().origin,
+                        target.host
+                    ),
+                    None => "no entry of network.allowedDomains covers it".to_owned(),
+                });
+            }
+        }
+        match &target.host {
+            hostname::Host::Ip(address) => self.guard(&mut verdict, target, *address)?,
+            hostname::Host::Name(name) if verdict.allowed => {
+                verdict.notes.push(if target.host.is_localhost() {
+                    "it may lead to loopback addresses alone".to_owned()
+                } else {
+                    format!(
+                        "what {name} leads to is judged too: loopback, private, link-local, \
+                         metadata and this host's own addresses only where \
+                         network.allowedDomains lists them, none that network.deniedDomains lists"
+                    )
+                });
+            }
+            hostname::Host::Name(name) if verdict.changes.is_empty() => {
+                let what = format!("`{name}` alone cannot be listed: ask for the full name");
+                verdict.notes.push(what);
+            }
+            hostname::Host::Name(_) => {}
+        }
+        Ok(verdict)
+    }
+
+    /// Judges an address that is asked for as such: there is no name to resolve.
+    fn guard(
+        &self,
+        verdict: &mut Verdict,
+        target: &hostname::Target,
+        asked: std::net::IpAddr,
+    ) -> Result<()> {
+        let range = address::guarded(asked, &Host::addresses()?);
+        if !verdict.allowed {
+            verdict.notes.extend(range.map(|range| {
+                format!("{asked} is {range}: no name may lead there, an entry that lists it may")
+            }));
+            return Ok(());
+        }
+        let admitted = self.policy.network.check(target.clone());
+        match admitted.and_then(|permit| permit.admit(asked)) {
+            Ok(_) => verdict.notes.extend(range.map(|range| {
+                format!("{asked} is {range}: names may lead there too, since it is listed")
+            })),
+            Err(denial) => {
+                verdict.allowed = false;
+                verdict.reason = Some(denial.message().to_owned());
+                verdict.rule = denial.entry().map(Rule::from);
+                let remove = denial.entry().map(Change::remove);
+                verdict.changes = remove.into_iter().collect();
+            }
+        }
+        Ok(())
+    }
+
+    fn socket(&self, asked: &Path) -> Verdict {
+        let way = path::way(asked);
+        let entries = &self.settings.network.allow_unix_sockets;
+        let covers = |entry: &&Entry| {
+            let root = path::absolute(entry, self.host).map(|root| path::way(&root).end);
+            root.is_ok_and(|root| way.end.starts_with(root))
+        };
+        let note = entries.iter().find(covers).map(|entry| {
+            format!(
+                "{} `{}` ({}) asks for it",
+                entry.origin.key, entry.text, entry.origin
+            )
+        });
+        Verdict {
+            kind: "socket",
+            act: "connect",
+            target: shown(&way.end),
+            allowed: false,
+            rule: None,
+            reason: Some("this version lets no command reach a Unix socket of the host".to_owned()),
+            changes: Vec::new(),
+            notes: note.into_iter().collect(),
+        }
+    }
+
+    /// Returns the value of a key that switches all rules of one sort off.
+    fn switch(&self, key: &str) -> Option<Rule> {
+        let value = self.settings.values.get(key)?;
+        Some(Rule {
+            entry: value.to_json().to_string(),
+            origin: value.origin.clone(),
+        })
+    }
+}
+
+/// Judges a path that every run replaces or masks.
+fn of_private_tree(mut verdict: Verdict, access: Access, right: Right) -> Verdict {
+    verdict.allowed = match right {
+        Right::Read => access != Access::Hidden,
+        Right::Write => access == Access::Write,
+    };
+    let what = "a sandbox has /dev and /proc of its own and shows a part of /sys, \
+                whatever the settings say";
+    verdict.reason = Some(what.to_owned());
+    verdict
+}
+
+fn notes_on(asked: &Path, way: &Way, changes: &[Change]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !way.links.is_empty() {
+        notes.push(format!("{} leads there by a link", shown(asked)));
+    }
+    let names_it = changes
+        .iter()
+        .any(|change| matches!(change, Change::Add { .. }));
+    match way.found {
+        Err(errno) if is_missing(errno) => {
+            if names_it {
+                notes.push("nothing is there: make it before the settings name it".to_owned());
+            }
+        }
+        Err(errno) => notes.push(format!("it cannot be looked at ({})", errno.desc())),
+        Ok(_) => {}
+    }
+    notes
+}
+
+fn is_missing(errno: nix::errno::Errno) -> bool {
+    use nix::errno::Errno;
+    matches!(errno, Errno::ENOENT | Errno::ENOTDIR)
+}

@@ -1,0 +1,108 @@
+//! A plan as text: a line for each thing the kernel is asked, in the order of the launch.
+
+use std::ffi::{CStr, OsStr};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+
+use super::filter::Filter;
+use super::{Plan, Role};
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (uid, gid) = self.ids;
+        writeln!(f, "ids: user {uid}, group {gid}, mapped one to one")?;
+        for op in &self.mounts {
+            writeln!(f, "mount: {op}")?;
+        }
+        for (role, port) in &self.listeners {
+            writeln!(f, "listen: {role} on 127.0.0.1 and [::1], port {port}")?;
+        }
+        writeln!(
+            f,
+            "rights: no capability, no_new_privs, a new session keyring"
+        )?;
+        for filter in &self.filters {
+            writeln!(f, "seccomp: {filter}")?;
+        }
+        for rule in &self.ruleset {
+            writeln!(f, "landlock: {rule}")?;
+        }
+        self.command(f)
+    }
+}
+
+impl Plan {
+    fn command(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers = [0, 1, 2].iter().chain(&self.keep_fds);
+        let numbers: Vec<_> = numbers.map(ToString::to_string).collect();
+        writeln!(f, "descriptors: {}", numbers.join(" "))?;
+        writeln!(f, "cwd: {}", self.cwd)?;
+        for dropped in &self.dropped {
+            let name = shown(&dropped.name);
+            writeln!(f, "not passed: {name}: {}", dropped.reason)?;
+        }
+        // Values may be secrets: they are shown nowhere.
+        let names = self.env.iter().map(|variable| name_of(variable));
+        writeln!(f, "env: {}", names.collect::<Vec<_>>().join(" "))?;
+        let programs = self.programs.iter().map(|path| shown(os_str(path)));
+        writeln!(f, "program: {}", programs.collect::<Vec<_>>().join(" or "))?;
+        let words = self.argv.iter().map(|word| format!("{:?}", os_str(word)));
+        write!(f, "argv: {}", words.collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Http => "HTTP proxy",
+            Self::Socks => "SOCKS5 proxy",
+        })
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {} instructions", self.name, self.program().len())
+    }
+}
+
+fn os_str(text: &CStr) -> &OsStr {
+    OsStr::from_bytes(text.to_bytes())
+}
+
+/// Leaves a plain word as it is, and quotes and escapes any other.
+fn shown(text: &OsStr) -> String {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./+:".contains(byte);
+    match !text.is_empty() && text.as_bytes().iter().all(is_plain) {
+        true => text.to_string_lossy().into_owned(),
+        false => format!("{text:?}"),
+    }
+}
+
+fn name_of(variable: &CStr) -> String {
+    let bytes = variable.to_bytes();
+    // A name may begin with `=`; the value starts at a later one.
+    let end = bytes.iter().skip(1).position(|byte| *byte == b'=');
+    shown(OsStr::from_bytes(end.map_or(bytes, |end| &bytes[..=end])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_where_a_reader_could_mistake_them() {
+        assert_eq!(shown(os_str(c"/usr/bin/c++")), "/usr/bin/c++");
+        assert_eq!(shown(os_str(c"")), r#""""#);
+        assert_eq!(shown(os_str(c"a b")), r#""a b""#);
+        assert_eq!(shown(os_str(c"\x1b[2J\xff")), r#""\u{1b}[2J\xFF""#);
+    }
+
+    #[test]
+    fn of_a_variable_the_name_alone_is_shown() {
+        assert_eq!(name_of(c"A=b=c"), "A");
+        assert_eq!(name_of(c"=A=b"), r#""=A""#);
+        assert_eq!(name_of(c"A="), "A");
+        assert_eq!(name_of(c"A"), "A");
+    }
+}

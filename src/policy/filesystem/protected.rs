@@ -1,0 +1,72 @@
+//! Files of ours: settings in force and the events file, which no command may change.
+
+use std::path::{Path, PathBuf};
+
+use super::rules::{List, Rule};
+use super::{Filesystem, in_private_tree};
+use crate::error::{Error, Kind, Result};
+use crate::policy::host::Host;
+use crate::policy::path::{FileKind, Resolver};
+use crate::settings::shown;
+
+impl Filesystem {
+    /// Keeps a file of ours from being written, replaced or moved.
+    ///
+    /// # Errors
+    /// A link in a writable directory leads to it, or it is gone.
+    pub fn protect_file(&mut self, path: &Path, host: &Host) -> Result<()> {
+        self.protect(&[path.to_owned()], host, &mut Resolver::default())?;
+        self.pin_ancestors();
+        Ok(())
+    }
+
+    /// Keeps files of ours from being written, and from being replaced by way of a link.
+    pub(super) fn protect(
+        &mut self,
+        paths: &[PathBuf],
+        host: &Host,
+        resolver: &mut Resolver,
+    ) -> Result<()> {
+        for path in paths {
+            let way = resolver.way(&host.cwd.join(path));
+            let mut links = way.links.iter();
+            if let Some(link) = links.find(|link| self.is_in_writable(link, resolver)) {
+                return Err(replaceable(path, link));
+            }
+            let real = way.real().map_err(|error| {
+                Error::new(Kind::Settings, format!("cannot protect {}", shown(path)))
+                    .call("realpath", error)
+            })?;
+            if in_private_tree(real.as_path()) {
+                continue;
+            }
+            if self.is_in_writable(real.as_path(), resolver) {
+                self.notes.push(format!(
+                    "{} lies in a writable path: it is not written during the run",
+                    shown(path)
+                ));
+            }
+            if real.id().kind == FileKind::File && way.names > 1 {
+                self.warnings.push(format!(
+                    "{} has {} names (hard links): only this one is kept from being written",
+                    shown(path),
+                    way.names
+                ));
+            }
+            let rule = Rule::built_in("filesystem.denyWrite", real);
+            self.rules.push(List::DenyWrite, rule);
+        }
+        Ok(())
+    }
+}
+
+fn replaceable(file: &Path, link: &Path) -> Error {
+    let what = format!(
+        "{} leads over {}, a link in a writable directory: a command could make it lead \
+         elsewhere",
+        shown(file),
+        shown(link)
+    );
+    Error::new(Kind::Settings, what)
+        .with_hint("put the file itself there, or name the file the link leads to")
+}

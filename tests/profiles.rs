@@ -1,0 +1,282 @@
+//! The profiles of this program: what they grant, and what must stay closed under all of them.
+
+mod harness;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use harness::{Ran, Scratch, Srt, run};
+use sandbox_runtime::settings::profile;
+use sandbox_runtime::settings::{Flags, Search, Settings};
+
+const NAMES: [&str; 4] = ["git", "node", "python", "rust"];
+
+/// What a tool outside runs, imports or obeys: a command that could write it would be outside.
+/// A `/` at the end marks a directory.
+const CLOSED: [&str; 30] = [
+    ".bashrc",
+    ".cache/",
+    ".cache/node/corepack/",
+    ".cache/pnpm/",
+    ".cache/pypoetry/virtualenvs/",
+    ".cargo/.global-cache",
+    ".cargo/bin/",
+    ".cargo/config.toml",
+    ".cargo/credentials.toml",
+    ".cargo/env",
+    ".config/git/config",
+    ".config/pip/pip.conf",
+    ".config/pnpm/rc",
+    ".config/pypoetry/config.toml",
+    ".config/uv/uv.toml",
+    ".config/yarn/global/",
+    ".git-credentials",
+    ".gitconfig",
+    ".local/bin/",
+    ".local/lib/python3/site-packages/",
+    ".local/share/pnpm/",
+    ".local/share/uv/tools/",
+    ".npm/_npx/",
+    ".npmrc",
+    ".profile",
+    ".pypirc",
+    ".rustup/toolchains/",
+    ".ssh/config",
+    ".yarnrc",
+    ".yarnrc.yml",
+];
+
+#[test]
+fn the_profiles_are_these_and_say_what_they_are_for() {
+    let all = profile::all(None).expect("all can be read");
+    let names: Vec<_> = all.iter().map(|profile| profile.name.as_str()).collect();
+    assert_eq!(names, NAMES);
+    assert!(all.iter().all(|profile| profile.file.is_none()));
+    assert!(all.iter().all(|profile| profile.description.len() > 10));
+}
+
+#[test]
+fn a_profile_grants_hosts_and_paths_and_nothing_else() {
+    let known = ["network.allowedDomains", "filesystem.allowWrite", "extends"];
+    for name in NAMES {
+        let settings = settings(name);
+        let mut keys = settings.values.iter().map(|(key, _)| key);
+        assert!(keys.all(|key| known.contains(&key)), "{name}");
+        assert!(!settings.network.allowed_domains.is_empty(), "{name}");
+        assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+    }
+}
+
+#[test]
+fn hosts_are_exact_names_on_the_port_of_https() {
+    for name in NAMES {
+        for entry in settings(name).network.allowed_domains {
+            let host = entry.text.strip_suffix(":443").unwrap_or_default();
+            let (_, top) = host.rsplit_once('.').unwrap_or_default();
+            let is_letter = |byte: u8| byte.is_ascii_lowercase();
+            let in_names = |byte: u8| is_letter(byte) || byte.is_ascii_digit() || byte == b'-';
+            assert!(
+                host.split('.')
+                    .all(|label| !label.is_empty() && label.bytes().all(in_names)),
+                "{}",
+                entry.text
+            );
+            // A number in last place would be an address.
+            assert!(!top.is_empty() && top.bytes().all(is_letter), "{host}");
+        }
+    }
+}
+
+#[test]
+fn paths_are_below_the_home_directory_and_each_has_a_place() {
+    for name in NAMES {
+        for entry in settings(name).filesystem.allow_write {
+            let below = entry.text.strip_prefix("~/").unwrap_or_default();
+            let depth = below.trim_end_matches('/').split('/').count();
+            let is_plain = !below.contains("..") && !below.contains("//");
+            assert!(depth >= 2 && is_plain, "{name}: {}", entry.text);
+            let place = entry.origin.to_string();
+            assert!(place.starts_with(&format!("profile {name}:")), "{place}");
+            assert!(profile::is_built_in(&entry.origin), "{place}");
+            assert_eq!(entry.origin.name(), "filesystem.allowWrite");
+        }
+    }
+}
+
+#[test]
+fn a_fresh_home_gets_the_directories_and_the_command_may_write_them() {
+    for name in NAMES {
+        let scratch = Scratch::new(name);
+        let home = scratch.dir("home");
+        let paths = settings(name).filesystem.allow_write;
+        let directories: Vec<_> = paths
+            .iter()
+            .filter_map(|entry| entry.text.strip_prefix("~/")?.strip_suffix('/'))
+            .collect();
+        let script: String = directories
+            .iter()
+            .map(|path| format!("echo x > \"$HOME/{path}/made\" && "))
+            .collect();
+        let ran = profiled(&scratch, &[name]).sh(&format!("{script} true"));
+        assert_eq!(ran.succeeds().stderr, "", "{name}");
+        for path in &directories {
+            let meta = home.join(path).metadata().expect("it was made");
+            assert_eq!(meta.permissions().mode() & 0o777, 0o700, "{path}");
+            assert!(home.join(path).join("made").exists(), "{path}");
+        }
+        let made = home.read_dir().expect("it is ours").count();
+        assert_eq!(made == 0, directories.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn what_tools_outside_run_or_obey_stays_closed_under_all_profiles() {
+    let scratch = Scratch::new("closed");
+    let home = scratch.dir("home");
+    for path in CLOSED {
+        match path.strip_suffix('/') {
+            Some(_) => drop(scratch.dir(&format!("home/{path}"))),
+            None => drop(scratch.file(&format!("home/{path}"), "")),
+        }
+    }
+    let script: String = CLOSED
+        .iter()
+        .map(|path| match path.ends_with('/') {
+            true => format!("(: > \"$HOME/{path}made\"); "),
+            false => format!("(echo made >> \"$HOME/{path}\"); "),
+        })
+        .collect();
+    let written = || {
+        let is_written = |path: &&&str| match path.ends_with('/') {
+            true => home.join(path).join("made").exists(),
+            false => fs::read(home.join(path)).is_ok_and(|text| !text.is_empty()),
+        };
+        CLOSED.iter().filter(is_written).collect::<Vec<_>>()
+    };
+
+    let marked = format!("{script} echo tried");
+    let ran = profiled(&scratch, &NAMES).sh(&marked);
+    assert_eq!(ran.stdout, "tried\n", "{}", ran.stderr);
+    assert!(written().is_empty(), "{:?}", written());
+    run(Command::new("sh").args(["-c", &marked]).env("HOME", &home)).succeeds();
+    assert_eq!(written().len(), CLOSED.len());
+}
+
+#[test]
+fn profiles_add_up() {
+    let mut flags = Flags::default();
+    for name in ["rust", "git", "rust"] {
+        flags.add("extends", name.to_owned()).expect("a name");
+    }
+    let both = load(flags).network.allowed_domains;
+    let names_all = |profile: &str| {
+        let hosts = settings(profile).network.allowed_domains;
+        let is_there = |text: &String| both.iter().any(|entry| entry.text == *text);
+        hosts.iter().all(|entry| is_there(&entry.text))
+    };
+    assert!(names_all("rust") && names_all("git"));
+    assert!(!names_all("python"));
+}
+
+#[test]
+fn profiles_are_listed_with_those_of_the_user() {
+    let scratch = Scratch::new("list");
+    let listed = ctl(&scratch, &["profile", "list"]).succeeds().stdout;
+    let names: Vec<_> = listed
+        .lines()
+        .filter_map(|line| line.split_once("  "))
+        .map(|(name, _)| name.trim())
+        .collect();
+    assert_eq!(names, NAMES);
+    assert!(listed.contains("rust    cargo: fetch crates and build\n"));
+
+    let text = r#"{ "description": "our own", "extends": ["git"] }"#;
+    scratch.file("home/.config/srt/profiles/our-tools.json", text);
+    let listed = ctl(&scratch, &["profile", "list"]).succeeds().stdout;
+    assert!(listed.contains("our-tools  our own (yours)\n"), "{listed}");
+    assert!(listed.contains("rust       cargo: "), "{listed}");
+}
+
+#[test]
+fn a_profile_is_shown_as_a_file_that_does_the_same() {
+    let scratch = Scratch::new("show");
+    let texts = |settings: &Settings| -> Vec<String> {
+        let hosts = settings.network.allowed_domains.iter();
+        let entries = hosts.chain(&settings.filesystem.allow_write);
+        entries.map(|entry| entry.text.clone()).collect()
+    };
+    for name in NAMES {
+        let shown = ctl(&scratch, &["profile", "show", name]).succeeds().stdout;
+        assert!(shown.contains("// "), "{name} gives no reasons");
+        let file = scratch.file("shown.json", &shown);
+        let read = Settings::read(&file).expect("it is a settings file");
+        assert_eq!(texts(&read), texts(&settings(name)), "{name}");
+    }
+    let ran = ctl(&scratch, &["profile", "show", "nod"]);
+    assert_eq!(ran.status, 2, "{}", ran.stderr);
+    let message = "there is no profile `nod`; did you mean `node`?";
+    assert!(ran.shows(message), "{}", ran.stderr);
+}
+
+#[test]
+fn a_profile_there_is_not_stops_the_run_and_the_nearest_is_named() {
+    let scratch = Scratch::new("unknown");
+    let out = scratch.dir("out");
+    let touch = ["touch".to_owned(), out.join("ran").display().to_string()];
+    let srt = |name: &str| profiled(&scratch, &[name]).allow_write(&out);
+    for (name, near) in [("nodes", "node"), ("pyhton", "python"), ("ruts", "rust")] {
+        let message = format!("there is no profile `{name}`; did you mean `{near}`?");
+        srt(name).run(&touch).is_refused(&message);
+    }
+    assert!(!out.join("ran").exists());
+    srt("node").run(&touch).succeeds();
+    assert!(out.join("ran").exists());
+}
+
+#[test]
+fn a_home_that_is_missing_is_not_made_and_that_is_said() {
+    let scratch = Scratch::new("no-home");
+    let home = scratch.path("none");
+    let srt = profiled(&scratch, &["rust"]).env("HOME", &home);
+    let ran = srt.run(&["true"]).succeeds();
+    let warning = format!(
+        "cannot make {}/.cargo/registry: mkdir: ENOENT",
+        home.display()
+    );
+    assert!(ran.shows(&warning), "{}", ran.stderr);
+    assert!(!home.exists());
+}
+
+/// Reads one profile and no other file.
+fn settings(name: &str) -> Settings {
+    let mut flags = Flags::default();
+    flags.add("extends", name.to_owned()).expect("a name");
+    load(flags)
+}
+
+fn load(flags: Flags) -> Settings {
+    let search = Search {
+        cwd: Path::new("/"),
+        home: None,
+        config_home: None,
+        state_home: None,
+        uid: 0,
+        system: Path::new("/none/settings.json"),
+    };
+    Settings::load(&search, None, flags.into_values()).expect("built-in profiles are good")
+}
+
+fn profiled(scratch: &Scratch, names: &[&str]) -> Srt {
+    let flags: Vec<_> = names.iter().flat_map(|name| ["--profile", name]).collect();
+    Srt::new(scratch).flags(&flags)
+}
+
+fn ctl(scratch: &Scratch, words: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_srt"));
+    command.arg("ctl").args(words);
+    command.env("HOME", scratch.dir("home"));
+    command.env_remove("XDG_CONFIG_HOME");
+    run(command.current_dir(scratch.dir("cwd")))
+}
