@@ -13,6 +13,7 @@ mod layers;
 pub mod network;
 pub mod path;
 pub mod sockets;
+mod wide;
 
 pub use host::Host;
 

@@ -14,6 +14,12 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     for warning in settings.warnings.iter().chain(policy.filesystem.warnings()) {
         audit.warn(format_args!("{warning}"));
     }
+    if settings.files.is_empty() {
+        audit.verbose(format_args!(
+            "no settings file was found: nothing may be written but what flags and defaults \
+             allow, and no host reached but those of flags"
+        ));
+    }
     for (key, note) in settings.notes() {
         audit.verbose(format_args!("`{key}` {note}"));
     }
