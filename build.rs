@@ -73,6 +73,7 @@ const SKIPPED: u32 = u32::MAX;
 struct Profile {
     refuse: Filter,
     absent: Filter,
+    unix: Filter,
     unix_types: Filter,
     performed: Filter,
     setid: Filter,
@@ -256,6 +257,7 @@ fn filters(profiles: &Path) -> Result<Vec<(&'static str, Filter)>> {
     let filters = vec![
         ("refuse", profile.refuse),
         ("absent", profile.absent),
+        ("unix", profile.unix),
         ("unix-types", profile.unix_types),
         ("performed", profile.performed),
         ("setid", profile.setid),

@@ -9,16 +9,18 @@ pub mod filesystem;
 mod generator;
 pub mod host;
 pub mod hostname;
+mod inject;
 mod layers;
 pub mod network;
 pub mod path;
 pub mod sockets;
+mod wide;
 
 pub use host::Host;
 
 use crate::error::Result;
-pub use crate::settings::SeccompProfile;
-use crate::settings::{NetworkMode, Settings};
+use crate::settings::{self, Settings};
+pub use crate::settings::{NetworkMode, SeccompProfile};
 
 /// What one run may do.
 #[derive(Debug)]
@@ -46,6 +48,7 @@ impl Policy {
     /// # Errors
     /// An entry cannot be understood, or cannot be enforced.
     pub fn from_settings(settings: &Settings, host: &Host) -> Result<Self> {
+        inject::check(settings)?;
         let effective = layers::join(settings, host)?;
         let filesystem = filesystem::Filesystem::from_lists(&effective.filesystem, host)?;
         // Asked for only where some name may be dialled: no other decision looks at them.
@@ -53,6 +56,7 @@ impl Policy {
             true => Vec::new(),
             false => Host::addresses()?,
         };
+        refuse_sockets_of_shared_network(&effective.network)?;
         let network = network::Network::from_settings(&effective.network, own_addresses)?;
         let sockets = sockets::Sockets::from_lists(
             &effective.network.allow_unix_sockets,
@@ -70,5 +74,18 @@ impl Policy {
             seccomp_profile: settings.seccomp_profile,
             notes: effective.notes,
         })
+    }
+}
+
+/// With the host's network shared, the kernel cannot tell a socket of the command from one of
+/// the host, so that none can be judged.
+fn refuse_sockets_of_shared_network(network: &settings::Network) -> Result<()> {
+    match network.allow_unix_sockets.first() {
+        Some(entry) if network.mode == NetworkMode::Open => {
+            let what = "cannot be granted while `network.mode` is \"open\"";
+            let hint = "set `network.mode` to \"filtered\", or take the entry out";
+            Err(path::entry_error(entry, what).with_hint(hint))
+        }
+        _ => Ok(()),
     }
 }

@@ -1,7 +1,6 @@
 //! The seccomp programs, compiled from `seccomp-profiles` when the crate was built.
 
-use crate::policy::sockets::Sockets;
-use crate::policy::{Host, Policy, SeccompProfile};
+use crate::policy::{Host, NetworkMode, Policy, SeccompProfile};
 
 /// One program and the name it has in the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,16 +55,19 @@ const INSTRUCTION: usize = 8;
 /// Returns the programs in the order they are installed. All of them run on every call, and
 /// the strictest answer counts.
 ///
-/// Where every Unix socket is open, those that send without connecting are too.
+/// Where every Unix socket is open, those that send without connecting are too; in the host's
+/// network namespace none can be made.
 /// Only a root caller gets those that refuse set-id bits: a set-uid file of an ordinary user
 /// gives away that user alone, one of root gives away the machine.
-pub(super) fn for_caller(is_root: bool, profile: SeccompProfile, sockets: &Sockets) -> Vec<Filter> {
+pub(super) fn for_caller(is_root: bool, policy: &Policy) -> Vec<Filter> {
     let mut filters = vec![filter!("absent"), filter!("refuse")];
-    if profile == SeccompProfile::Strict {
+    if policy.seccomp_profile == SeccompProfile::Strict {
         filters.extend([filter!("strict-absent"), filter!("strict-refuse")]);
     }
-    if !sockets.all_are_open() {
-        filters.push(filter!("unix-types"));
+    match policy.network_mode {
+        _ if policy.sockets.all_are_open() => {}
+        NetworkMode::Filtered => filters.push(filter!("unix-types")),
+        NetworkMode::Open => filters.push(filter!("unix")),
     }
     if is_root {
         filters.extend([filter!("setid-absent"), filter!("setid")]);
@@ -74,15 +76,16 @@ pub(super) fn for_caller(is_root: bool, profile: SeccompProfile, sockets: &Socke
 }
 
 /// Returns the program that stops what the broker performs; `None` where it judges nothing.
-pub(super) fn performed(sockets: &Sockets) -> Option<Filter> {
-    (!sockets.all_are_open()).then_some(filter!("performed"))
+pub(super) fn performed(policy: &Policy) -> Option<Filter> {
+    let is_filtered = policy.network_mode == NetworkMode::Filtered;
+    let judges = is_filtered && !policy.sockets.all_are_open();
+    judges.then_some(filter!("performed"))
 }
 
 /// Returns every program that a command of this caller gets.
 pub fn of(policy: &Policy, host: &Host) -> Vec<Filter> {
-    let own = performed(&policy.sockets);
-    let mut filters = for_caller(host.uid == 0, policy.seccomp_profile, &policy.sockets);
-    filters.extend(own);
+    let mut filters = for_caller(host.uid == 0, policy);
+    filters.extend(performed(policy));
     filters
 }
 
