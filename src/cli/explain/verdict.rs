@@ -75,8 +75,6 @@ pub(super) struct Judge<'a> {
     pub settings: &'a Settings,
     /// As a run holds to them.
     pub policy: &'a Policy,
-    /// The caller's surroundings.
-    pub host: &'a Host,
 }
 
 impl Judge<'_> {
@@ -232,21 +230,36 @@ impl Judge<'_> {
 
     fn socket(&self, asked: &Path) -> Verdict {
         let way = path::way(asked);
-        let entries = &self.settings.network.allow_unix_sockets;
-        let covers = |entry: &&Entry| {
-            let root = path::absolute(entry, self.host).map(|root| path::way(&root).end);
-            root.is_ok_and(|root| way.end.starts_with(root))
-        };
-        let note = entries.iter().find(covers).map(|entry| {
-            format!(
-                "{} `{}` ({}) asks for it",
-                entry.origin.key, entry.text, entry.origin
-            )
-        });
         let mut verdict = Verdict::new("socket", "connect", shown(&way.end));
-        let reason = "this version lets no command reach a Unix socket of the host";
-        verdict.reason = Some(reason.to_owned());
-        verdict.notes.extend(note);
+        let sockets = &self.policy.sockets;
+        if sockets.all_are_open() {
+            verdict.allowed = true;
+            verdict.rule = self.switch("network.allowAllUnixSockets");
+            return verdict;
+        }
+        if self.policy.network_mode == NetworkMode::Open {
+            let reason = "no Unix socket can be made while `network.mode` is \"open\"";
+            verdict.reason = Some(reason.to_owned());
+            return verdict;
+        }
+        match sockets.check(&way.end) {
+            Some(entry) => {
+                verdict.allowed = true;
+                verdict.rule = Some(Rule::from(entry));
+                verdict.changes = vec![Change::remove(entry)];
+            }
+            None => {
+                let reason = "no entry of network.allowUnixSockets covers it";
+                verdict.reason = Some(reason.to_owned());
+                verdict.changes = vec![Change::Add {
+                    key: "network.allowUnixSockets",
+                    entry: shown(&way.end),
+                    literal: false,
+                }];
+            }
+        }
+        let note = "a socket that the command itself listens at is in its reach without an entry";
+        verdict.notes.push(note.to_owned());
         verdict
     }
 
