@@ -157,7 +157,7 @@ fn reaches(policy: &Policy, asked: &str) -> bool {
     policy.network_mode == NetworkMode::Open || policy.network.check(target).is_ok()
 }
 
-fn passes<'a>(policy: &'a Policy) -> Vec<&'a std::ffi::OsStr> {
+fn passes(policy: &Policy) -> Vec<&std::ffi::OsStr> {
     let kept = policy.environment.kept.iter();
     kept.map(|(name, _)| name.as_os_str()).collect()
 }
