@@ -152,12 +152,24 @@ impl Judge<'_> {
             (None, Right::Write) => Some("no entry of filesystem.allowWrite covers it".to_owned()),
         };
         verdict.changes = filesystem.changes(&way.end, right);
+        let when_made = filesystem.opened_when_made(&way.end);
+        if let Some(entry) = when_made.filter(|_| !verdict.allowed) {
+            verdict.allowed = true;
+            verdict.rule = Some(entry.into());
+            verdict.reason = None;
+            verdict.changes = vec![Change::remove(entry)];
+            verdict
+                .notes
+                .push("its directory is missing: a run makes it first".to_owned());
+        }
         if self.settings.filesystem.disabled && verdict.allowed {
             verdict.rule = self.switch("filesystem.disabled");
             verdict.reason = None;
             verdict.changes = Vec::new();
         }
-        verdict.notes = notes_on(asked, &way, &verdict.changes);
+        verdict
+            .notes
+            .extend(notes_on(asked, &way, &verdict.changes));
         verdict
     }
 
