@@ -68,6 +68,7 @@ const SKIPPED: u32 = u32::MAX;
 struct Profile {
     refuse: Filter,
     absent: Filter,
+    unix: Filter,
     unix_types: Filter,
     performed: Filter,
     setid: Filter,
@@ -188,6 +189,7 @@ fn compile(text: &str, arch: TargetArch, directory: &Path) -> Result<()> {
     for (name, mut filter) in [
         ("refuse", profile.refuse),
         ("absent", profile.absent),
+        ("unix", profile.unix),
         ("unix-types", profile.unix_types),
         ("performed", profile.performed),
         ("setid", profile.setid),

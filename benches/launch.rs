@@ -1,8 +1,9 @@
-//! Launch of `true`: `srt` with its proxies up, against bare `bwrap` with the same view.
+//! Launch of `true`: `srt` with its proxies up, against bare `bwrap` with the same view, and with
+//! very many rules against none.
 
 mod report;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -11,31 +12,36 @@ use report::{Limit, Line, median, publish};
 /// Runs of each, in turns.
 const RUNS: usize = 80;
 
+/// Runs of each with many rules.
+const RULED_RUNS: usize = 20;
+
 fn main() -> ExitCode {
     let scratch = std::env::temp_dir().join(format!("srt-bench-{}", std::process::id()));
     let writable = scratch.join("W");
     std::fs::create_dir_all(&writable).expect("the temporary directory is writable");
-    let settings = scratch.join("settings.json");
+    let mut lines = against_bwrap(&scratch, &writable);
+    lines.extend(against_no_rules(&scratch));
+    std::fs::remove_dir_all(&scratch).expect("it is ours");
+    if publish("Launch", &lines) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn against_bwrap(scratch: &Path, writable: &Path) -> Vec<Line> {
     let text = format!(
         r#"{{"network":{{"allowedDomains":["example.org"]}},"filesystem":{{"allowWrite":["{}"]}}}}"#,
         writable.display()
     );
-    std::fs::write(&settings, text).expect("the temporary directory is writable");
-
+    let settings = write(scratch, "settings.json", &text);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..RUNS {
-        theirs.push(time(&mut bwrap(&writable)));
-        ours.push(time(
-            Command::new(env!("CARGO_BIN_EXE_srt"))
-                .arg("-s")
-                .arg(&settings)
-                .arg("true"),
-        ));
+        theirs.push(time(&mut bwrap(writable)));
+        ours.push(time(&mut srt(&settings)));
     }
-    std::fs::remove_dir_all(&scratch).expect("it is ours");
-
     let (ours, theirs) = (median(ours), median(theirs));
-    let lines = [
+    vec![
         Line {
             what: "`srt true` / `bwrap … true`",
             value: ours / theirs,
@@ -54,12 +60,83 @@ fn main() -> ExitCode {
             unit: " ms",
             limit: Limit::None,
         },
-    ];
-    if publish("Launch", &lines) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    ]
+}
+
+fn against_no_rules(scratch: &Path) -> Vec<Line> {
+    let directories: Vec<_> = (0..5_000)
+        .map(|number| scratch.join(format!("many/{number}")))
+        .collect();
+    for directory in &directories {
+        std::fs::create_dir_all(directory).expect("the temporary directory is writable");
     }
+    let hosts =
+        |letter: char| list((0..5_000).map(|number| format!("{letter}{number}.example.org")));
+    let paths = |paths: &[PathBuf]| list(paths.iter().map(|path| path.display().to_string()));
+    let (granted, hidden) = directories.split_at(2_500);
+    let domains = format!(
+        r#"{{"network":{{"allowedDomains":{},"deniedDomains":{}}}}}"#,
+        hosts('a'),
+        hosts('d')
+    );
+    let idle = format!(
+        r#"{{"filesystem":{{"denyWrite":{}}}}}"#,
+        paths(&directories)
+    );
+    let mounted = format!(
+        r#"{{"filesystem":{{"allowWrite":{},"denyRead":{}}}}}"#,
+        paths(granted),
+        paths(hidden)
+    );
+    let files = [
+        write(scratch, "empty.json", "{}"),
+        write(scratch, "domains.json", &domains),
+        write(scratch, "idle.json", &idle),
+        write(scratch, "mounted.json", &mounted),
+    ];
+    let mut times = [const { Vec::new() }; 4];
+    for _ in 0..RULED_RUNS {
+        for (file, times) in files.iter().zip(&mut times) {
+            times.push(time(&mut srt(file)));
+        }
+    }
+    let [empty, domains, idle, mounted] = times.map(median);
+    let line = |what, value: f64, limit| Line {
+        what,
+        value: value / empty,
+        unit: "",
+        limit,
+    };
+    vec![
+        line("10,000 domains / no rules", domains, Limit::AtMost(2.0)),
+        line(
+            "5,000 paths that change nothing / no rules",
+            idle,
+            Limit::AtMost(2.0),
+        ),
+        line(
+            "5,000 paths with a mount each / no rules",
+            mounted,
+            Limit::None,
+        ),
+    ]
+}
+
+fn list(texts: impl Iterator<Item = String>) -> String {
+    let quoted: Vec<_> = texts.map(|text| format!("\"{text}\"")).collect();
+    format!("[{}]", quoted.join(","))
+}
+
+fn write(scratch: &Path, name: &str, text: &str) -> PathBuf {
+    let file = scratch.join(name);
+    std::fs::write(&file, text).expect("the temporary directory is writable");
+    file
+}
+
+fn srt(settings: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_srt"));
+    command.arg("-q").arg("-s").arg(settings).arg("true");
+    command
 }
 
 fn bwrap(writable: &Path) -> Command {

@@ -13,11 +13,13 @@ mod layers;
 pub mod network;
 pub mod path;
 pub mod sockets;
+mod wide;
 
 pub use host::Host;
 
 use crate::error::Result;
-use crate::settings::{NetworkMode, Settings};
+pub use crate::settings::NetworkMode;
+use crate::settings::{self, Settings};
 
 /// What one run may do.
 #[derive(Debug)]
@@ -50,6 +52,7 @@ impl Policy {
             true => Vec::new(),
             false => Host::addresses()?,
         };
+        refuse_sockets_of_shared_network(&effective.network)?;
         let network = network::Network::from_settings(&effective.network, own_addresses)?;
         let sockets = sockets::Sockets::from_lists(
             &effective.network.allow_unix_sockets,
@@ -66,5 +69,18 @@ impl Policy {
             network_mode: settings.network.mode,
             notes: effective.notes,
         })
+    }
+}
+
+/// With the host's network shared, the kernel cannot tell a socket of the command from one of
+/// the host, so that none can be judged.
+fn refuse_sockets_of_shared_network(network: &settings::Network) -> Result<()> {
+    match network.allow_unix_sockets.first() {
+        Some(entry) if network.mode == NetworkMode::Open => {
+            let what = "cannot be granted while `network.mode` is \"open\"";
+            let hint = "set `network.mode` to \"filtered\", or take the entry out";
+            Err(path::entry_error(entry, what).with_hint(hint))
+        }
+        _ => Ok(()),
     }
 }

@@ -116,6 +116,12 @@ pub enum Code {
     /// `network.allowAllUnixSockets` opens every socket.
     #[serde(rename = "weakening.sockets.all")]
     SocketsAll,
+    /// `network.mode` shares the host's network.
+    #[serde(rename = "weakening.network.open")]
+    NetworkOpen,
+    /// `filesystem.disabled` switches the rules for files off.
+    #[serde(rename = "weakening.filesystem.disabled")]
+    FilesOpen,
 }
 
 /// The rule that decided, and where it stands.

@@ -85,11 +85,17 @@ fn confirm(file: &Path, text: &str) -> Result<bool> {
     )
 }
 
-/// Keeps a text from driving the terminal it is shown on.
+/// Keeps a text from driving the terminal it is shown on, and from showing as another.
 fn visible(c: char) -> Vec<char> {
+    // Marks that change the direction of text, and what takes no room.
+    let hides = matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+    );
     match c {
         '\n' | '\t' => vec![c],
-        c if c.is_control() => c.escape_default().collect(),
+        c if c.is_control() || hides => c.escape_default().collect(),
         c => vec![c],
     }
 }

@@ -32,6 +32,7 @@ use crate::backend::{Guarantees, Held, Outcome, Report};
 use crate::error::{Error, Kind, Result};
 use crate::linux::plan::Plan;
 use crate::linux::{support, sys};
+use crate::policy::NetworkMode;
 use caller::Caller;
 use control::{Confined, Control, Message, Order, Trapped};
 use run_directory::RunDirectory;
@@ -47,8 +48,8 @@ pub struct Launch {
 
 impl fmt::Display for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = namespaces::NAMESPACES.map(|(_, name)| name);
-        writeln!(f, "namespaces: {}", names.join(" "))?;
+        let names = namespaces::of(self.plan.network).map(|(_, name)| name);
+        writeln!(f, "namespaces: {}", names.collect::<Vec<_>>().join(" "))?;
         // The directory has a random name; without it, two plans can be compared.
         let plan = self.plan.to_string();
         f.write_str(&self.run.with_fixed_name(&plan))
@@ -66,15 +67,14 @@ pub struct Sandbox {
     terminal: Option<Terminal>,
     seccomp_filters: u32,
     stops_calls: bool,
+    network: NetworkMode,
 }
 
 /// Clones init into its namespaces. The caller must be single-threaded.
 pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
     let Launch { plan, run } = launch;
     let (ours, theirs) = Control::pair().map_err(|error| step_failed("socketpair", error))?;
-    let flags = namespaces::NAMESPACES
-        .iter()
-        .fold(0, |flags, (flag, _)| flags | flag);
+    let flags = namespaces::of(plan.network).fold(0, |flags, (flag, _)| flags | flag);
     let (init, pidfd) = match sys::clone_into_namespaces(flags).map_err(cannot_clone)? {
         sys::Forked::Child => {
             // Held here too, it would never be seen to close.
@@ -100,6 +100,7 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         seccomp_filters: u32::try_from(plan.filters.iter().chain(&plan.performed).count())
             .unwrap_or(u32::MAX),
         stops_calls: plan.performed.is_some(),
+        network: plan.network,
     })
 }
 
@@ -193,12 +194,9 @@ impl Sandbox {
     }
 
     fn report_of(&self, confined: Confined) -> Report {
-        let namespaces: Vec<String> = namespaces::NAMESPACES
-            .iter()
-            .map(|(_, name)| (*name).to_owned())
-            .collect();
+        let names = namespaces::of(self.network).map(|(_, name)| name.to_owned());
         let asked = Guarantees {
-            namespaces,
+            namespaces: names.collect(),
             landlock_abi: support::MAX_LANDLOCK_ABI.cast_unsigned(),
             seccomp_filters: self.seccomp_filters,
             no_capabilities: true,

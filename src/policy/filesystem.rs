@@ -15,6 +15,7 @@ pub use rules::Rule;
 
 use super::host::Host;
 use super::path::{self, FileKind, RealPath, Resolver, Way};
+use super::wide;
 use crate::error::Result;
 use crate::settings::{self, Entry, profile};
 use rules::{List, Rules};
@@ -98,6 +99,10 @@ impl Filesystem {
         policy.refuse_unprotected_names(&deny_write, &mut resolver)?;
         policy.refuse_replaceable_grants(&allow_read, &mut resolver)?;
         policy.refuse_replaceable_grants(&allow_write, &mut resolver)?;
+        let granted = allow_write
+            .iter()
+            .map(|Named { entry, way }| (*entry, &*way.end));
+        policy.warnings.extend(wide::warnings(granted, host));
         policy.warn_of_hard_links(deny_read.iter().chain(&deny_write));
         policy.pin_ancestors();
         policy.forget_unwritable();

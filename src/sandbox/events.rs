@@ -6,13 +6,19 @@ use crate::audit::Audit;
 use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
-use crate::policy::Policy;
+use crate::policy::{NetworkMode, Policy};
 use crate::settings::Settings;
 
 /// Says what the caller should know before the command runs.
 pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     for warning in settings.warnings.iter().chain(policy.filesystem.warnings()) {
         audit.warn(format_args!("{warning}"));
+    }
+    if settings.files.is_empty() {
+        audit.verbose(format_args!(
+            "no settings file was found: nothing may be written but what flags and defaults \
+             allow, and no host reached but those of flags"
+        ));
     }
     for (key, note) in settings.notes() {
         audit.verbose(format_args!("`{key}` {note}"));
@@ -26,15 +32,32 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
 }
 
 /// Records each protection that the settings switch off, and says it.
-pub(super) fn record_weakenings(policy: &Policy, audit: &Audit) {
-    if policy.sockets.all_are_open() {
-        let key = "network.allowAllUnixSockets";
-        audit.warn(format_args!(
-            "`{key}` opens every Unix socket of the host: its agents and services can act for the command"
-        ));
+pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, audit: &Audit) {
+    let switches = [
+        (
+            policy.sockets.all_are_open(),
+            "network.allowAllUnixSockets",
+            "opens every Unix socket of the host: its agents and services can act for the command",
+            Code::SocketsAll,
+        ),
+        (
+            policy.network_mode == NetworkMode::Open,
+            "network.mode",
+            "shares the host's network: no host is filtered, and its loopback is in reach",
+            Code::NetworkOpen,
+        ),
+        (
+            settings.filesystem.disabled,
+            "filesystem.disabled",
+            "switches the rules for files off: what the caller may read and write, the command may",
+            Code::FilesOpen,
+        ),
+    ];
+    for (_, key, what, code) in switches.into_iter().filter(|(on, ..)| *on) {
+        audit.warn(format_args!("`{key}` {what}"));
         audit.record(&Event {
             target: Some(key),
-            ..Event::new(Kind::Weakening, "start", Code::SocketsAll)
+            ..Event::new(Kind::Weakening, "start", code)
         });
     }
 }

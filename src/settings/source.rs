@@ -167,15 +167,18 @@ fn refuse_foreign(path: &Path, metadata: &Metadata, found: Found) -> Result<()> 
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
-    let Ok(directory) = parent.metadata() else {
-        return Ok(());
-    };
-    // In a sticky directory only the owner of a name may replace it.
-    if directory.mode() & 0o1002 == 0o002 {
-        let hint = format!("take that right away: chmod o-w {}", shown(parent));
-        return refused("lies in a directory that every user can write", hint);
+    // Behind a link it lies in another directory, where its name could be replaced as well.
+    let target = path.canonicalize().ok();
+    let target = target.as_deref().and_then(Path::parent);
+    for directory in [Some(parent), target].into_iter().flatten() {
+        // In a sticky directory only the owner of a name may replace it.
+        let open = |metadata: Metadata| metadata.mode() & 0o1002 == 0o002;
+        if directory.metadata().is_ok_and(open) {
+            let hint = format!("take that right away: chmod o-w {}", shown(directory));
+            return refused("lies in a directory that every user can write", hint);
+        }
     }
-    let Found::By { uid } = found else {
+    let (Found::By { uid }, Ok(directory)) = (found, parent.metadata()) else {
         return Ok(());
     };
     let owner = metadata.uid();

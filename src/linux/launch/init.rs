@@ -23,6 +23,7 @@ use crate::backend::Outcome;
 use crate::linux::plan::Plan;
 use crate::linux::sys::{self, Forked};
 use crate::linux::{executor, passing, unix_diag};
+use crate::policy::NetworkMode;
 
 /// Runs the sandbox from its first act to the command's end.
 pub(super) fn run(plan: &Plan, caller: &Caller, control: &Control, egress_socket: &Path) -> ! {
@@ -47,16 +48,15 @@ fn stand_up(
     umask(Mode::empty());
     rootfs::build(plan, egress_socket)?;
     tell(control, &Message::Mounted)?;
-    let listeners = network::listen_on_loopback(&plan.listeners)?;
     // Made here and now: it tells of this namespace, and the filters refuse it.
     let unix_diag = match plan.performed {
         Some(_) => Some(unix_diag::open().at(Step::AskSockets)?),
         None => None,
     };
-    let proxies = handoff::send(Path::new(rootfs::EGRESS_SOCKET), &listeners)?;
-    // The proxies hold the only copies: when they are gone, a connection is refused instead
-    // of waiting in a queue nobody serves.
-    drop(listeners);
+    let proxies = match plan.network {
+        NetworkMode::Filtered => Some(hand_over(plan)?),
+        NetworkMode::Open => None,
+    };
     rootfs::seal(plan)?;
     let watched = signals(caller);
     let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC).at(Step::WatchSignals)?;
@@ -72,12 +72,20 @@ fn stand_up(
         Some(unix_diag) => Some(pass_on_listener(control, &line, unix_diag)?),
         None => None,
     };
-    let fds = [&signals.as_fd(), &control.as_fd(), &proxies.as_fd()];
-    let fds = fds.into_iter().copied().chain([line.as_fd()]);
-    let keep: Vec<_> = fds.chain(executor.as_ref().map(AsFd::as_fd)).collect();
+    let fds = [signals.as_fd(), control.as_fd(), line.as_fd()];
+    let lines = [&proxies, &executor].into_iter().flatten().map(AsFd::as_fd);
+    let keep: Vec<_> = fds.into_iter().chain(lines).collect();
     hide(&keep)?;
     release(control, line)?;
     Ok(watch(command, control, &signals, Executor::new(executor)))
+}
+
+/// Gives the proxies the listeners of a network of the sandbox's own.
+fn hand_over(plan: &Plan) -> Result<OwnedFd, Failure> {
+    let listeners = network::listen_on_loopback(&plan.listeners)?;
+    // The proxies get the only copies: when they are gone, a connection is refused instead of
+    // waiting in a queue nobody serves.
+    handoff::send(Path::new(rootfs::EGRESS_SOCKET), &listeners)
 }
 
 /// Forks the command's process; it confines itself and waits.

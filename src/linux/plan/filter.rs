@@ -1,5 +1,6 @@
 //! The seccomp programs, compiled from `seccomp-profiles` when the crate was built.
 
+use crate::policy::NetworkMode;
 use crate::policy::sockets::Sockets;
 
 /// One program and the name it has in the profile.
@@ -32,13 +33,16 @@ const INSTRUCTION: usize = 8;
 /// Returns the programs in the order they are installed. All of them run on every call, and
 /// the strictest answer counts.
 ///
-/// Where every Unix socket is open, those that send without connecting are too.
+/// Where every Unix socket is open, those that send without connecting are too; in the host's
+/// network namespace none can be made.
 /// Only a root caller gets those that refuse set-id bits: a set-uid file of an ordinary user
 /// gives away that user alone, one of root gives away the machine.
-pub(super) fn for_caller(is_root: bool, sockets: &Sockets) -> Vec<Filter> {
+pub(super) fn for_caller(is_root: bool, sockets: &Sockets, mode: NetworkMode) -> Vec<Filter> {
     let mut filters = vec![filter!("absent"), filter!("refuse")];
-    if !sockets.all_are_open() {
-        filters.push(filter!("unix-types"));
+    match mode {
+        _ if sockets.all_are_open() => {}
+        NetworkMode::Filtered => filters.push(filter!("unix-types")),
+        NetworkMode::Open => filters.push(filter!("unix")),
     }
     if is_root {
         filters.extend([filter!("setid-absent"), filter!("setid")]);
@@ -47,8 +51,9 @@ pub(super) fn for_caller(is_root: bool, sockets: &Sockets) -> Vec<Filter> {
 }
 
 /// Returns the program that stops what the broker performs; `None` where it judges nothing.
-pub(super) fn performed(sockets: &Sockets) -> Option<Filter> {
-    (!sockets.all_are_open()).then_some(filter!("performed"))
+pub(super) fn performed(sockets: &Sockets, mode: NetworkMode) -> Option<Filter> {
+    let judges = mode == NetworkMode::Filtered && !sockets.all_are_open();
+    judges.then_some(filter!("performed"))
 }
 
 impl Filter {

@@ -1,0 +1,47 @@
+//! Write grants over what is later run or trusted outside the sandbox, for the user to read.
+
+use std::path::{Path, PathBuf};
+
+use super::host::Host;
+use super::path;
+use crate::settings::{Entry, Layer};
+
+/// What a grant should not cover unthinkingly; the first that fits is named.
+const OUTSIDE: [(&str, &str); 8] = [
+    ("/etc", "/etc, the configuration of this machine"),
+    ("/usr", "/usr, the programs of this machine"),
+    ("/bin", "/bin, the programs of this machine"),
+    ("/sbin", "/sbin, the programs of this machine"),
+    ("/opt", "/opt, programs of this machine"),
+    ("/boot", "/boot, what this machine starts with"),
+    ("/run", "/run, where services keep their sockets and state"),
+    ("/var", "/var, what services keep"),
+];
+
+/// Says which grants reach further than a task needs; each comes with the path it leads to.
+pub(super) fn warnings<'a>(
+    granted: impl Iterator<Item = (&'a Entry, &'a Path)>,
+    host: &Host,
+) -> Vec<String> {
+    let home = host.home.iter().map(|home| {
+        let what = "your home: what a command leaves there is later run outside the sandbox";
+        (home.clone(), what)
+    });
+    let listed = OUTSIDE.iter().map(|(path, what)| (path.into(), *what));
+    let outside: Vec<_> = listed
+        .chain(home)
+        .map(|(path, what): (PathBuf, _)| (path::way(&path).end, what))
+        .collect();
+    let written = granted.filter(|(entry, _)| entry.origin.layer != Layer::BuiltIn);
+    let warnings = written.filter_map(|(entry, path)| {
+        let what = covered(path, &outside)?;
+        let name = entry.origin.name();
+        Some(format!("{name} `{}` covers {what}", entry.text))
+    });
+    warnings.collect()
+}
+
+fn covered<'a>(granted: &Path, outside: &[(PathBuf, &'a str)]) -> Option<&'a str> {
+    let first = outside.iter().find(|(path, _)| path.starts_with(granted));
+    first.map(|(_, what)| *what)
+}
