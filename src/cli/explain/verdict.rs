@@ -243,35 +243,33 @@ impl Judge<'_> {
     fn socket(&self, asked: &Path) -> Verdict {
         let way = path::way(asked);
         let mut verdict = Verdict::new("socket", "connect", shown(&way.end));
+        let view = self.path(asked, Right::Read);
         let sockets = &self.policy.sockets;
-        if sockets.all_are_open() {
+        verdict.changes = sockets.changes(&way.end);
+        let listed = sockets.check(&way.end);
+        if !view.allowed {
+            // What cannot be seen cannot be connected to, listed or not.
+            let unlisted = verdict.changes.into_iter().filter(|_| listed.is_none());
+            verdict.changes = view.changes.into_iter().chain(unlisted).collect();
+            verdict.rule = view.rule;
+            verdict.reason = view.reason;
+        } else if sockets.all_are_open() {
             verdict.allowed = true;
             verdict.rule = self.switch("network.allowAllUnixSockets");
-            return verdict;
-        }
-        if self.policy.network_mode == NetworkMode::Open {
+        } else if self.policy.network_mode == NetworkMode::Open {
             let reason = "no Unix socket can be made while `network.mode` is \"open\"";
             verdict.reason = Some(reason.to_owned());
-            return verdict;
+            verdict.changes = Vec::new();
+        } else if let Some(entry) = listed {
+            verdict.allowed = true;
+            verdict.rule = Some(Rule::from(entry));
+        } else {
+            let reason = "no entry of network.allowUnixSockets covers it";
+            verdict.reason = Some(reason.to_owned());
         }
-        match sockets.check(&way.end) {
-            Some(entry) => {
-                verdict.allowed = true;
-                verdict.rule = Some(Rule::from(entry));
-                verdict.changes = vec![Change::remove(entry)];
-            }
-            None => {
-                let reason = "no entry of network.allowUnixSockets covers it";
-                verdict.reason = Some(reason.to_owned());
-                verdict.changes = vec![Change::Add {
-                    key: "network.allowUnixSockets",
-                    entry: shown(&way.end),
-                    literal: false,
-                }];
-            }
+        if !way.links.is_empty() {
+            verdict.notes.push(by_a_link(asked));
         }
-        let note = "a socket that the command itself listens at is in its reach without an entry";
-        verdict.notes.push(note.to_owned());
         verdict
     }
 
@@ -315,7 +313,7 @@ fn note_on_name(name: &str, is_localhost: bool, verdict: &Verdict) -> Option<Str
 fn notes_on(asked: &Path, way: &Way, changes: &[Change]) -> Vec<String> {
     let mut notes = Vec::new();
     if !way.links.is_empty() {
-        notes.push(format!("{} leads there by a link", shown(asked)));
+        notes.push(by_a_link(asked));
     }
     let names_it = changes
         .iter()
@@ -330,6 +328,10 @@ fn notes_on(asked: &Path, way: &Way, changes: &[Change]) -> Vec<String> {
         Ok(_) => {}
     }
     notes
+}
+
+fn by_a_link(asked: &Path) -> String {
+    format!("{} leads there by a link", shown(asked))
 }
 
 fn is_missing(errno: nix::errno::Errno) -> bool {
