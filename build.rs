@@ -45,9 +45,14 @@ const JMP_JGE_K: u16 = 0x35;
 const RET_K: u16 = 0x06;
 const RET_KILL_PROCESS: u32 = 0x8000_0000;
 const RET_ERRNO: u32 = 0x0005_0000;
+const RET_TRACE: u32 = 0x7ff0_0000;
+const RET_USER_NOTIF: u32 = 0x7fc0_0000;
+
+/// Stands for the notification until the program is compiled.
+const STAND_IN: u16 = 0xf00d;
 
 /// Answer to calls whose users have a fallback.
-const ENOSYS: u16 = 38;
+const ENOSYS: u32 = 38;
 
 /// First number of the x32 calls, __X32_SYSCALL_BIT of asm/unistd.h.
 const X32_SYSCALL_BIT: u32 = 0x4000_0000;
@@ -63,11 +68,14 @@ const SKIPPED: u32 = u32::MAX;
 struct Profile {
     refuse: Filter,
     absent: Filter,
+    unix: Filter,
+    unix_types: Filter,
+    performed: Filter,
     setid: Filter,
     setid_absent: Filter,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Filter {
     default_action: DefaultAction,
@@ -82,10 +90,31 @@ enum DefaultAction {
     Allow,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FilterAction {
+    /// The call fails with this number.
     Errno(u16),
+    /// The broker performs the call and gives its answer.
+    Notify,
+}
+
+impl FilterAction {
+    /// Returns the action as seccompiler writes it, which knows no notification.
+    fn for_seccompiler(&self) -> serde_json::Value {
+        match self {
+            Self::Errno(errno) => json!({ "errno": errno }),
+            Self::Notify => json!({ "trace": STAND_IN }),
+        }
+    }
+
+    /// Returns what the program gives to the kernel.
+    fn answer(&self) -> u32 {
+        match self {
+            Self::Errno(errno) => RET_ERRNO | u32::from(*errno),
+            Self::Notify => RET_USER_NOTIF,
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -160,6 +189,9 @@ fn compile(text: &str, arch: TargetArch, directory: &Path) -> Result<()> {
     for (name, mut filter) in [
         ("refuse", profile.refuse),
         ("absent", profile.absent),
+        ("unix", profile.unix),
+        ("unix-types", profile.unix_types),
+        ("performed", profile.performed),
         ("setid", profile.setid),
         ("setid-absent", profile.setid_absent),
     ] {
@@ -170,8 +202,12 @@ fn compile(text: &str, arch: TargetArch, directory: &Path) -> Result<()> {
                 .retain(|rule| !X86_ONLY.contains(&rule.syscall.as_str()));
         }
         let numbers = take_newer(&mut filter.rules)?;
-        let single = json!({ name: &filter }).to_string();
-        let programs = compile_from_json(single.as_bytes(), arch)?;
+        let single = json!({ name: {
+            "default_action": filter.default_action,
+            "filter_action": filter.filter_action.for_seccompiler(),
+            "filter": filter.rules,
+        }});
+        let programs = compile_from_json(single.to_string().as_bytes(), arch)?;
         let program = guarded(&programs[name], arch, &filter.filter_action, &numbers)?;
         fs::write(directory.join(format!("{name}.bpf")), bytes(&program))?;
     }
@@ -225,19 +261,19 @@ fn take_newer(rules: &mut Vec<Rule>) -> Result<Vec<u32>> {
 fn guarded(
     program: &BpfProgram,
     arch: TargetArch,
-    FilterAction::Errno(errno): &FilterAction,
+    action: &FilterAction,
     numbers: &[u32],
 ) -> Result<BpfProgram> {
     let load = program.get(LOAD_NUMBER).ok_or("the program is too short")?;
     if load.code != LD_W_ABS || load.k != 0 {
         return Err("the program does not load the call's number where it did".into());
     }
-    let refuse = give(RET_ERRNO | u32::from(*errno));
+    let refuse = give(action.answer());
     let mut guards = Vec::new();
     if arch == TargetArch::x86_64 {
         guards.extend([jump(JMP_JGE_K, X32_SYSCALL_BIT), give(RET_KILL_PROCESS)]);
     }
-    if *errno == ENOSYS {
+    if action.answer() == RET_ERRNO | ENOSYS {
         // What a call of a later kernel does is not known here, so that kernel lacks it.
         guards.extend([jump(JMP_JGE_K, FIRST_UNKNOWN), refuse.clone()]);
     }
@@ -253,6 +289,11 @@ fn guarded(
     guards.insert(0, over);
     // No jump crosses this place: the check before it only skips its own return.
     let mut whole = program.clone();
+    for op in &mut whole {
+        if op.code == RET_K && op.k == RET_TRACE | u32::from(STAND_IN) {
+            op.k = action.answer();
+        }
+    }
     whole.splice(LOAD_NUMBER + 1..LOAD_NUMBER + 1, guards);
     if whole.len() > MAX_INSTRUCTIONS {
         return Err(format!(

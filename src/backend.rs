@@ -64,11 +64,11 @@ pub trait Held {
     fn release(&mut self) -> Result<()>;
 
     /// Waits for the end of the command, and of everything it started. `on_readable` is
-    /// called whenever `watched` is readable, and once at the end.
+    /// called whenever one of `watched` is readable, and once at the end.
     ///
     /// # Errors
     /// The sandbox can no longer be watched.
-    fn wait(self, watched: Option<&OwnedFd>, on_readable: &mut dyn FnMut()) -> Result<Outcome>;
+    fn wait(self, watched: &[&OwnedFd], on_readable: &mut dyn FnMut()) -> Result<Outcome>;
 }
 
 /// How the command ended.

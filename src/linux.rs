@@ -1,9 +1,13 @@
 //! Confinement by the primitives of the Linux kernel.
 
+pub(crate) mod broker;
+pub(crate) mod executor;
 pub mod launch;
+pub(crate) mod passing;
 pub mod plan;
 pub mod support;
 pub(crate) mod sys;
+pub(crate) mod unix_diag;
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
@@ -50,9 +54,7 @@ impl Backend for Linux {
         })?;
         cover_aliases(policy)?;
         let run = RunDirectory::create(host, &policy.filesystem)?;
-        for runs in run.all_runs(host) {
-            policy.filesystem.hide_runs(runs);
-        }
+        policy.filesystem.hide_runs(run.all_runs()?);
         let tmpdir = match own_tmpdir(policy, host) {
             Some(path) => path,
             None => {
@@ -82,11 +84,20 @@ impl Backend for Linux {
     }
 }
 
-/// Denies a path under every name that a bind mount gives it.
+/// Adds to a policy what every run adds to it here, but for what it makes for itself.
 ///
 /// # Errors
 /// The mount table cannot be read.
-pub fn cover_aliases(policy: &mut Policy) -> Result<()> {
+pub fn complete(policy: &mut Policy, host: &Host) -> Result<()> {
+    cover_aliases(policy)?;
+    for runs in RunDirectory::other_runs(host) {
+        policy.filesystem.hide_runs(runs);
+    }
+    Ok(())
+}
+
+/// Denies a path under every name that a bind mount gives it.
+fn cover_aliases(policy: &mut Policy) -> Result<()> {
     let mounts = mountinfo::read().map_err(|error| {
         Error::new(Kind::Unsupported, "cannot read the mount table")
             .call(format!("read({})", mountinfo::TABLE), error)

@@ -12,12 +12,14 @@ pub mod hostname;
 mod layers;
 pub mod network;
 pub mod path;
+pub mod sockets;
 mod wide;
 
 pub use host::Host;
 
 use crate::error::Result;
-use crate::settings::{NetworkMode, Settings};
+pub use crate::settings::NetworkMode;
+use crate::settings::{self, Settings};
 
 /// What one run may do.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub struct Policy {
     pub filesystem: filesystem::Filesystem,
     /// Which hosts may be reached.
     pub network: network::Network,
+    /// Which Unix sockets of the host may be connected to.
+    pub sockets: sockets::Sockets,
     /// Which variables the command gets.
     pub environment: environment::Environment,
     /// Whether there are proxies at all.
@@ -48,14 +52,35 @@ impl Policy {
             true => Vec::new(),
             false => Host::addresses()?,
         };
+        refuse_sockets_of_shared_network(&effective.network)?;
         let network = network::Network::from_settings(&effective.network, own_addresses)?;
+        let sockets = sockets::Sockets::from_lists(
+            &effective.network.allow_unix_sockets,
+            effective.network.allow_all_unix_sockets,
+            &filesystem,
+            host,
+        )?;
         let environment = environment::Environment::from_settings(settings, host)?;
         Ok(Self {
             filesystem,
             network,
+            sockets,
             environment,
             network_mode: settings.network.mode,
             notes: effective.notes,
         })
+    }
+}
+
+/// With the host's network shared, the kernel cannot tell a socket of the command from one of
+/// the host, so that none can be judged.
+fn refuse_sockets_of_shared_network(network: &settings::Network) -> Result<()> {
+    match network.allow_unix_sockets.first() {
+        Some(entry) if network.mode == NetworkMode::Open => {
+            let what = "cannot be granted while `network.mode` is \"open\"";
+            let hint = "set `network.mode` to \"filtered\", or take the entry out";
+            Err(path::entry_error(entry, what).with_hint(hint))
+        }
+        _ => Ok(()),
     }
 }

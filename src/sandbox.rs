@@ -1,6 +1,7 @@
 //! The main flow: settings, policy, plan, launch, proxies, wait. The only place that joins
 //! backend, egress and audit.
 
+mod broker;
 mod directories;
 mod events;
 mod proxies;
@@ -9,7 +10,7 @@ use crate::audit::Audit;
 use crate::backend::{Backend, Command, Held, Outcome};
 use crate::error::Result;
 use crate::linux::{self, Linux};
-use crate::policy::{Host, Policy};
+use crate::policy::{Host, NetworkMode, Policy};
 use crate::settings::Settings;
 use proxies::Proxies;
 
@@ -39,7 +40,7 @@ pub fn run(
 /// As for [`run`]: what it could not enforce.
 pub fn policy(settings: &Settings, host: &Host) -> Result<Policy> {
     let mut policy = Policy::from_settings(settings, host)?;
-    linux::cover_aliases(&mut policy)?;
+    linux::complete(&mut policy, host)?;
     Ok(policy)
 }
 
@@ -73,19 +74,32 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
         policy.filesystem.protect_file(path, host)?;
     }
     events::warn(&settings, &policy, audit);
+    events::record_weakenings(&settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
     // Both forks come before any thread: the child of a threaded process may only make
     // async-signal-safe calls until it execs; see fork(2).
     let mut held = backend.spawn(plan)?;
-    let proxies = Proxies::start(held.hand_off()?, policy.network, audit)?;
+    let proxies = match policy.network_mode {
+        NetworkMode::Filtered => Some(Proxies::start(held.hand_off()?, policy.network, audit)?),
+        NetworkMode::Open => None,
+    };
     // While init builds: ten thousand rules take longer to free than to enforce.
     drop((settings, policy.filesystem, policy.environment));
+    let broker = broker::start(held.trapped()?, policy.sockets, audit)?;
     let report = held.report()?;
-    proxies.wait_until_ready()?;
+    proxies.iter().try_for_each(Proxies::wait_until_ready)?;
     events::record_start(audit, command, &report);
     held.release()?;
-    let outcome = held.wait(Some(proxies.events()), &mut || proxies.record_events(audit))?;
-    proxies.record_rest(audit);
+    let lines = proxies.iter().map(Proxies::events).chain([broker.events()]);
+    let outcome = held.wait(&lines.collect::<Vec<_>>(), &mut || {
+        proxies
+            .iter()
+            .for_each(|proxies| proxies.record_events(audit));
+        broker.record_events(audit);
+    })?;
+    proxies
+        .iter()
+        .for_each(|proxies| proxies.record_rest(audit));
     Ok(outcome)
 }

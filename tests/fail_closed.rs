@@ -202,7 +202,16 @@ fn a_filter_of_the_callers_with_a_listener_takes_nothing_away() {
         "grep Seccomp_filters /proc/self/status; ls /proc/self/fd; echo x >{}",
         file.display()
     );
-    let srt = Srt::new(&scratch).into_command(&["sh", "-c", &script]);
+    // There is one listener at most: where ours is needed, the launch is refused.
+    let judged = Srt::new(&scratch).into_command(&["true"]);
+    run(&mut wrapped(
+        &["python3", "-c", WITH_FILTERS, "listener"],
+        &judged,
+    ))
+    .is_refused("cannot have the command's calls judged");
+    let srt = Srt::new(&scratch)
+        .set("network.allowAllUnixSockets", true.into())
+        .into_command(&["sh", "-c", &script]);
     let alone = run(&mut wrapped(&["env"], &srt)).fails();
     let ran = run(&mut wrapped(
         &["python3", "-c", WITH_FILTERS, "listener"],

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 /// A unit of the design, and the paths of other units that it may name.
 type Row = (&'static str, &'static [&'static str]);
 
-const TABLE: [Row; 17] = [
+const TABLE: [Row; 20] = [
     ("error", &[]),
     ("settings", &["error"]),
     ("audit", &["error", "settings::Origin"]),
     ("linux::sys", &["error"]),
+    ("linux::passing", &[]),
+    ("linux::unix_diag", &[]),
+    ("linux::executor", &["linux::sys", "linux::passing"]),
     // It names mount points as policy names paths.
     ("linux::mountinfo", &["error", "policy::path"]),
     // A denial carries the code, rule and remedy that its event reports.
@@ -32,10 +35,23 @@ const TABLE: [Row; 17] = [
             "linux::support",
             "linux::sys",
             "linux::mountinfo",
+            "linux::passing",
+            "linux::unix_diag",
+            "linux::executor",
             "linux::plan",
         ],
     ),
-    ("linux::broker", &["error", "policy", "audit", "linux::sys"]),
+    (
+        "linux::broker",
+        &[
+            "error",
+            "policy",
+            "audit",
+            "linux::sys",
+            "linux::unix_diag",
+            "linux::executor",
+        ],
+    ),
     (
         "linux",
         &[
@@ -45,6 +61,7 @@ const TABLE: [Row; 17] = [
             "linux::support",
             "linux::sys",
             "linux::mountinfo",
+            "linux::passing",
             "linux::plan",
             "linux::launch",
             "linux::broker",
@@ -64,6 +81,7 @@ const TABLE: [Row; 17] = [
             "linux::support",
             "linux::sys",
             "linux::mountinfo",
+            "linux::passing",
             "linux::plan",
             "linux::launch",
             "linux::broker",

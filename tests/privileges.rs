@@ -85,7 +85,7 @@ const REFUSED_ACTS: [&str; 29] = [
     "request_key",
     "sethostname",
     "setns",
-    "socket-unix",
+    "socket-unix-raw",
     "socket-vsock",
     "socket-vsock-dgram",
     "socket-vsock-seqpacket",

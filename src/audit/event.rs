@@ -56,6 +56,10 @@ pub enum Kind {
     Lifecycle,
     /// A connection asked of the proxies.
     Net,
+    /// A connection to a Unix socket of the host.
+    Socket,
+    /// A protection the settings switch off.
+    Weakening,
 }
 
 /// How it was decided.
@@ -103,6 +107,21 @@ pub enum Code {
     /// The request needs something the proxies do not do: UDP, BIND.
     #[serde(rename = "net.command.unsupported")]
     CommandUnsupported,
+    /// An entry of `network.allowUnixSockets` covers the socket.
+    #[serde(rename = "socket.path.listed")]
+    SocketListed,
+    /// No entry of `network.allowUnixSockets` covers the socket.
+    #[serde(rename = "socket.path.unlisted")]
+    SocketUnlisted,
+    /// `network.allowAllUnixSockets` opens every socket.
+    #[serde(rename = "weakening.sockets.all")]
+    SocketsAll,
+    /// `network.mode` shares the host's network.
+    #[serde(rename = "weakening.network.open")]
+    NetworkOpen,
+    /// `filesystem.disabled` switches the rules for files off.
+    #[serde(rename = "weakening.filesystem.disabled")]
+    FilesOpen,
 }
 
 /// The rule that decided, and where it stands.

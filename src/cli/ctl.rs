@@ -30,12 +30,12 @@ pub struct Options {
 #[derive(Debug, Clone, Subcommand)]
 #[non_exhaustive]
 pub enum Word {
+    /// print the script by which a shell completes srt
+    Completions(completions::Options),
     /// show the settings in force
     Config(config::Options),
     /// say whether a path, host or socket is allowed, and why
     Explain(Box<explain::Options>),
-    /// print the script by which a shell completes srt
-    Completions(completions::Options),
     /// write a first settings file for the project here
     Init(init::Options),
     /// print a manual page, for man -l -

@@ -32,8 +32,9 @@ use crate::backend::{Guarantees, Held, Outcome, Report};
 use crate::error::{Error, Kind, Result};
 use crate::linux::plan::Plan;
 use crate::linux::{support, sys};
+use crate::policy::NetworkMode;
 use caller::Caller;
-use control::{Confined, Control, Message, Order};
+use control::{Confined, Control, Message, Order, Trapped};
 use run_directory::RunDirectory;
 use terminal::Terminal;
 
@@ -47,8 +48,8 @@ pub struct Launch {
 
 impl fmt::Display for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = namespaces::NAMESPACES.map(|(_, name)| name);
-        writeln!(f, "namespaces: {}", names.join(" "))?;
+        let names = namespaces::of(self.plan.network).map(|(_, name)| name);
+        writeln!(f, "namespaces: {}", names.collect::<Vec<_>>().join(" "))?;
         // The directory has a random name; without it, two plans can be compared.
         let plan = self.plan.to_string();
         f.write_str(&self.run.with_fixed_name(&plan))
@@ -65,15 +66,15 @@ pub struct Sandbox {
     run: RunDirectory,
     terminal: Option<Terminal>,
     seccomp_filters: u32,
+    stops_calls: bool,
+    network: NetworkMode,
 }
 
 /// Clones init into its namespaces. The caller must be single-threaded.
 pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
     let Launch { plan, run } = launch;
     let (ours, theirs) = Control::pair().map_err(|error| step_failed("socketpair", error))?;
-    let flags = namespaces::NAMESPACES
-        .iter()
-        .fold(0, |flags, (flag, _)| flags | flag);
+    let flags = namespaces::of(plan.network).fold(0, |flags, (flag, _)| flags | flag);
     let (init, pidfd) = match sys::clone_into_namespaces(flags).map_err(cannot_clone)? {
         sys::Forked::Child => {
             // Held here too, it would never be seen to close.
@@ -96,7 +97,10 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         signals,
         run,
         terminal: Terminal::of_caller(),
-        seccomp_filters: u32::try_from(plan.filters.len()).unwrap_or(u32::MAX),
+        seccomp_filters: u32::try_from(plan.filters.iter().chain(&plan.performed).count())
+            .unwrap_or(u32::MAX),
+        stops_calls: plan.performed.is_some(),
+        network: plan.network,
     })
 }
 
@@ -190,12 +194,9 @@ impl Sandbox {
     }
 
     fn report_of(&self, confined: Confined) -> Report {
-        let namespaces: Vec<String> = namespaces::NAMESPACES
-            .iter()
-            .map(|(_, name)| (*name).to_owned())
-            .collect();
+        let names = namespaces::of(self.network).map(|(_, name)| name.to_owned());
         let asked = Guarantees {
-            namespaces,
+            namespaces: names.collect(),
             landlock_abi: support::MAX_LANDLOCK_ABI.cast_unsigned(),
             seccomp_filters: self.seccomp_filters,
             no_capabilities: true,
@@ -233,6 +234,26 @@ impl Drop for Sandbox {
     }
 }
 
+impl Sandbox {
+    /// Waits until the command's calls are stopped; `None` where none are.
+    ///
+    /// # Errors
+    /// A step of the launch failed.
+    pub(crate) fn trapped(&mut self) -> Result<Option<Trapped>> {
+        if !self.stops_calls {
+            return Ok(None);
+        }
+        loop {
+            match self.next_message()? {
+                Message::Mounted => self.run.unlink_socket(),
+                Message::Stopping(trapped) => return Ok(Some(trapped)),
+                Message::Failed(failure) => return Err(failure.into()),
+                _ => return Err(self.init_is_gone()),
+            }
+        }
+    }
+}
+
 impl Held for Sandbox {
     fn hand_off(&self) -> Result<(&OwnedFd, u32)> {
         let socket = self.run.socket().ok_or_else(|| self.init_is_gone())?;
@@ -245,9 +266,7 @@ impl Held for Sandbox {
                 Message::Mounted => self.run.unlink_socket(),
                 Message::Ready(confined) => return Ok(self.report_of(confined)),
                 Message::Failed(failure) => return Err(failure.into()),
-                Message::Started | Message::Stopped | Message::Ended(_) => {
-                    return Err(self.init_is_gone());
-                }
+                _ => return Err(self.init_is_gone()),
             }
         }
     }
@@ -264,27 +283,28 @@ impl Held for Sandbox {
         }
     }
 
-    fn wait(self, watched: Option<&OwnedFd>, on_readable: &mut dyn FnMut()) -> Result<Outcome> {
-        let mut watched = watched.map(AsFd::as_fd);
+    fn wait(self, watched: &[&OwnedFd], on_readable: &mut dyn FnMut()) -> Result<Outcome> {
+        let mut watched: Vec<_> = watched.iter().map(AsFd::as_fd).collect();
         let outcome = loop {
-            let control = self.control.as_fd();
-            let other = watched.unwrap_or(control);
-            let mut fds =
-                [control, self.signals.as_fd(), other].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            let own = [self.control.as_fd(), self.signals.as_fd()];
+            let all = own.into_iter().chain(watched.iter().copied());
+            let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
             wait_for(&mut fds);
-            let [message, signal, event] = fds.map(|fd| fd.revents().unwrap_or(PollFlags::empty()));
-            if event.contains(PollFlags::POLLIN) && watched.is_some() {
+            let happened =
+                |fd: &PollFd<'_>, what| fd.revents().is_some_and(|is| is.intersects(what));
+            let (own, others) = fds.split_at(own.len());
+            if others.iter().any(|fd| happened(fd, PollFlags::POLLIN)) {
                 on_readable();
             }
-            if event.contains(PollFlags::POLLHUP) {
-                // The proxies are gone, and what they sent has just been read: a closed line
-                // stays readable for ever.
-                watched = None;
-            }
-            if !signal.is_empty() {
+            // A process that is gone, and what it sent has just been read: a closed line stays
+            // readable for ever.
+            let mut open = others.iter().map(|fd| !happened(fd, PollFlags::POLLHUP));
+            let [message, signal] = [&own[0], &own[1]].map(|fd| happened(fd, PollFlags::all()));
+            watched.retain(|_| open.next() != Some(false));
+            if signal {
                 self.forward();
             }
-            if !message.is_empty() {
+            if message {
                 match self.control.receive() {
                     Ok(Some(Message::Stopped)) => self.stop(),
                     Ok(Some(Message::Ended(outcome))) => break outcome,

@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::policy::environment::Dropped;
 use crate::policy::filesystem::Access;
 use crate::policy::path::RealPath;
-use crate::policy::{Host, Policy};
+use crate::policy::{Host, NetworkMode, Policy};
 
 /// Port of the HTTP proxy on the sandbox's loopback.
 pub const HTTP_PORT: u16 = 3128;
@@ -33,6 +33,10 @@ pub struct Plan {
     pub ruleset: Vec<ruleset::Rule>,
     /// Seccomp programs, in the order they are installed.
     pub filters: Vec<filter::Filter>,
+    /// The program of the command alone, whose calls the broker performs.
+    pub performed: Option<filter::Filter>,
+    /// Whether the command has a network of its own.
+    pub network: NetworkMode,
     /// Ports init listens on inside, each with the proxy that serves it.
     pub listeners: Vec<(Role, u16)>,
     /// Working directory of the command.
@@ -107,8 +111,13 @@ impl Plan {
         Ok(Self {
             mounts: mounts::plan(&policy.filesystem, layers),
             ruleset: ruleset::plan(&policy.filesystem, job_server, layers),
-            filters: filter::for_caller(host.uid == 0),
-            listeners: listeners(),
+            filters: filter::for_caller(host.uid == 0, &policy.sockets, policy.network_mode),
+            performed: filter::performed(&policy.sockets, policy.network_mode),
+            network: policy.network_mode,
+            listeners: match policy.network_mode {
+                NetworkMode::Filtered => listeners(),
+                NetworkMode::Open => Vec::new(),
+            },
             cwd,
             programs: programs(
                 argv.first().map_or(OsStr::new(""), OsString::as_os_str),

@@ -4,8 +4,8 @@
 /// directories, which breaks ordinary builds.
 pub const MIN_LANDLOCK_ABI: i32 = 2;
 
-/// Newest Landlock ABI whose rights are asked for (Linux 6.15).
-pub const MAX_LANDLOCK_ABI: i32 = 7;
+/// Newest Landlock ABI whose rights are asked for (Linux 7.1).
+pub const MAX_LANDLOCK_ABI: i32 = 9;
 
 /// First Landlock ABI that keeps signals inside (Linux 6.12).
 pub const SIGNAL_SCOPE_ABI: i32 = 6;

@@ -226,6 +226,21 @@ pub(crate) fn join_new_session_keyring() -> io::Result<()> {
 
 /// Installs a seccomp program for this thread; irreversible. `no_new_privs` must be set.
 pub(crate) fn install_seccomp(program: &[libc::sock_filter]) -> io::Result<()> {
+    install_seccomp_with(program, 0).map(drop)
+}
+
+/// Installs a program as [`install_seccomp`] does, and returns where the calls it stops are
+/// answered. A caller that waits for an answer can be killed, and not be disturbed otherwise.
+pub(crate) fn install_seccomp_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+    let flags =
+        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let fd = install_seccomp_with(program, flags)?;
+    let fd = RawFd::try_from(fd).expect("the kernel's descriptors are 32 bits");
+    // SAFETY: the flag made the kernel return a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn install_seccomp_with(program: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<i64> {
     let len =
         u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     let program = libc::sock_fprog {
@@ -238,11 +253,115 @@ pub(crate) fn install_seccomp(program: &[libc::sock_filter]) -> io::Result<()> {
         libc::syscall(
             libc::SYS_seccomp,
             libc::SECCOMP_SET_MODE_FILTER,
-            0,
+            flags,
             &raw const program,
         )
     })
+}
+
+/// One call that a filter stopped and that waits for an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Notification {
+    /// What the answer goes to.
+    pub(crate) id: u64,
+    /// The calling thread, as this process sees it.
+    pub(crate) thread: i32,
+    /// Number of the call.
+    pub(crate) call: i64,
+    pub(crate) args: [u64; 6],
+}
+
+/// Waits for the next stopped call.
+pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
+    // SAFETY: seccomp_notif is plain integers, for which all zeroes is a valid value.
+    let mut received: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: the request carries the size of `received`, which lives across the call.
+    check(i64::from(unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_RECV,
+            &raw mut received,
+        )
+    }))?;
+    Ok(Notification {
+        id: received.id,
+        thread: received.pid.cast_signed(),
+        call: received.data.nr.into(),
+        args: received.data.args,
+    })
+}
+
+/// Tells whether the caller still waits: if so, its thread id is its own up to here.
+pub(crate) fn is_pending(listener: BorrowedFd<'_>, id: u64) -> bool {
+    // SAFETY: the kernel reads one u64, which lives across the call.
+    unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_ID_VALID,
+            &raw const id,
+        ) == 0
+    }
+}
+
+/// Gives a stopped call its result: an errno, or 0 for success.
+pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: i32) -> io::Result<()> {
+    let response = libc::seccomp_notif_resp {
+        id,
+        val: 0,
+        error: -errno,
+        flags: 0,
+    };
+    // SAFETY: the kernel reads a seccomp_notif_resp, which lives across the call.
+    check(i64::from(unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_SEND,
+            &raw const response,
+        )
+    }))
     .map(drop)
+}
+
+/// Connects a socket to an address of any family, as the bytes of its `struct sockaddr`.
+pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> {
+    let len =
+        c_uint::try_from(address.len()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+    // SAFETY: the kernel reads `len` bytes of `address`, which live across the call.
+    check(i64::from(unsafe {
+        libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), len)
+    }))
+    .map(drop)
+}
+
+/// Returns a number that the network namespace of a socket has for itself alone.
+pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut cookie: u64 = 0;
+    let mut len: libc::socklen_t = 8;
+    // SAFETY: the kernel writes at most `len` bytes to `cookie`; both live across the call.
+    check(i64::from(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut len,
+        )
+    }))?;
+    Ok(cookie)
+}
+
+/// Has `signal`, sent to a thread, end a call it blocks in with EINTR, and nothing else.
+pub(crate) fn interrupt_calls_on(signal: Signal) -> io::Result<()> {
+    extern "C" fn ignore(_: c_int) {}
+    let action = SigAction::new(
+        SigHandler::Handler(ignore),
+        SaFlags::empty(),
+        SigSet::empty(),
+    );
+    // SAFETY: the handler does nothing, which is safe at any point.
+    unsafe { nix::sys::signal::sigaction(signal, &action) }.map_err(io::Error::from)?;
+    SigSet::from(signal).thread_unblock()?;
+    Ok(())
 }
 
 /// Asks which Landlock ABI the running kernel has; 0 where it has none.
@@ -349,6 +468,9 @@ pub(crate) fn execve(program: &CString, argv: &[CString], envp: &[CString]) -> i
 }
 
 const CLONE_PIDFD: u64 = 0x1000;
+
+/// From asm-generic/socket.h, since Linux 5.14.
+const SO_NETNS_COOKIE: c_int = 71;
 
 fn check(result: i64) -> io::Result<i64> {
     if result < 0 {

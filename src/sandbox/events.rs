@@ -6,7 +6,7 @@ use crate::audit::Audit;
 use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
-use crate::policy::Policy;
+use crate::policy::{NetworkMode, Policy};
 use crate::settings::Settings;
 
 /// Says what the caller should know before the command runs.
@@ -28,6 +28,37 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     }
     for dropped in policy.environment.dropped() {
         audit.verbose(format_args!("{dropped}"));
+    }
+}
+
+/// Records each protection that the settings switch off, and says it.
+pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, audit: &Audit) {
+    let switches = [
+        (
+            policy.sockets.all_are_open(),
+            "network.allowAllUnixSockets",
+            "opens every Unix socket of the host: its agents and services can act for the command",
+            Code::SocketsAll,
+        ),
+        (
+            policy.network_mode == NetworkMode::Open,
+            "network.mode",
+            "shares the host's network: no host is filtered, and its loopback is in reach",
+            Code::NetworkOpen,
+        ),
+        (
+            settings.filesystem.disabled,
+            "filesystem.disabled",
+            "switches the rules for files off: what the caller may read and write, the command may",
+            Code::FilesOpen,
+        ),
+    ];
+    for (_, key, what, code) in switches.into_iter().filter(|(on, ..)| *on) {
+        audit.warn(format_args!("`{key}` {what}"));
+        audit.record(&Event {
+            target: Some(key),
+            ..Event::new(Kind::Weakening, "start", code)
+        });
     }
 }
 

@@ -36,6 +36,7 @@ write path:CWD/open/f 1 no entry of filesystem.allowWrite covers it
 write path:/sys/kernel 1 filesystem.denyWrite `/sys` (built in)
 write path:/dev/null 0 a sandbox has /dev and /proc of its own
 write path:/dev/sda 1 a sandbox has /dev and /proc of its own
+read path:/dev/../etc/passwd 0 no rule hides it, and reading is open
 read path:/proc/kcore 1 a sandbox has /dev and /proc of its own
 write path:FILE 1 filesystem.denyWrite `FILE` (built in)
 connect host:a.b.example:443 0 network.allowedDomains `*.b.example:443` (FILE:2:35)
@@ -393,6 +394,20 @@ fn switches_that_end_all_rules_are_the_rule() {
     assert!(ran.stdout.contains(&place), "{ran:?}");
     let kernel = ["explain", "-s", text(&file), "--write", "path:/sys/kernel"];
     assert_eq!(ctl(&scratch, &kernel).status, 1);
+}
+
+#[test]
+fn directories_of_other_runs_are_hidden() {
+    let scratch = Scratch::new("runs");
+    let uid = nix::unistd::geteuid();
+    let file = scratch.file(&format!("tmp/srt-{uid}/other/f"), "x");
+    let target = format!("path:{}", text(&file));
+    let mut command = srt(&scratch, &["ctl", "explain", &target]);
+    let ran = run(command.env("TMPDIR", scratch.path("tmp")));
+    assert_eq!(ran.status, 1, "{ran:?}");
+    let rule = format!("filesystem.denyRead `{}", text(&scratch.path("tmp")));
+    assert!(ran.stdout.contains(&rule), "{ran:?}");
+    ctl(&scratch, &["explain", &target]).succeeds();
 }
 
 #[test]

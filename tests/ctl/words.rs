@@ -61,7 +61,7 @@ fn two_words_alone_are_reserved_and_dashes_free_them() {
 fn a_program_that_is_not_there_leads_to_the_word_of_its_name() {
     let scratch = Scratch::new("missing");
     let empty = scratch.dir("empty");
-    for word in ["config", "explain", "profile", "trust"] {
+    for word in ["config", "explain", "init", "profile", "trust"] {
         let ran = run(srt(&scratch, &[word, "path:/x"]).env("PATH", &empty));
         assert_eq!(ran.status, 127, "{ran:?}");
         let hint = format!("`srt ctl {word}`");

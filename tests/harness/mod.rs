@@ -11,7 +11,7 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -104,11 +104,28 @@ impl Srt {
     pub fn with(mut self, key: &str, entry: impl AsRef<OsStr>) -> Self {
         let (section, list) = key.split_once('.').expect("a key is `section.list`");
         let entry = entry.as_ref().to_str().expect("test paths are UTF-8");
-        let list = self.settings[section][list]
-            .as_array_mut()
-            .expect("the key is a list");
-        list.push(entry.into());
+        let list = &mut self.settings[section][list];
+        if list.is_null() {
+            *list = json!([]);
+        }
+        list.as_array_mut()
+            .expect("the key is a list")
+            .push(entry.into());
         self
+    }
+
+    /// Sets a key that is no list: `network.allowAllUnixSockets`.
+    #[must_use]
+    pub fn set(mut self, key: &str, value: Value) -> Self {
+        let (section, name) = key.split_once('.').expect("a key is `section.name`");
+        self.settings[section][name] = value;
+        self
+    }
+
+    /// Allows a Unix socket of the host, or a directory of such.
+    #[must_use]
+    pub fn allow_socket(self, path: impl AsRef<Path>) -> Self {
+        self.with("network.allowUnixSockets", path.as_ref())
     }
 
     /// Adds an entry whose pattern characters mean themselves.
@@ -420,4 +437,22 @@ pub fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
         std::thread::sleep(Duration::from_millis(5));
     }
     true
+}
+
+/// A process of the test, ended with it.
+#[derive(Debug)]
+pub struct Killed(pub Child);
+
+impl Killed {
+    /// Ends it and waits for its end.
+    pub fn end(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.end();
+    }
 }

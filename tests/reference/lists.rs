@@ -83,12 +83,11 @@ impl Lists {
         let protected = PROJECT[1..3].iter().any(|dir| path.starts_with(dir));
         let any = |list: &[Entry], text: &str| list.iter().any(|entry| entry.name.contains(text));
         let named = |list: &[Entry]| list.iter().any(|entry| entry.name == path);
-        let granted = named(&self.allow_read) || named(&self.allow_write);
         let reopened = covers(&self.deny_read, path) && covers(&self.allow_read, path);
         match ours {
             true if writes && protected => Some("path-protected"),
             true if writes && reopened => Some("path-reopened-stays-writable"),
-            true if named(&self.deny_read) && granted => Some("path-named-twice"),
+            true if named(&self.deny_read) && named(&self.allow_write) => Some("path-named-twice"),
             true if any(&self.allow_write, "link-") => Some("path-grant-by-link"),
             _ => None,
         }

@@ -1,6 +1,6 @@
 //! The verdict on one target, put together from the decisions of the policy.
 
-use std::path::Path;
+use std::path::{Component, Path};
 
 use super::target::Target;
 use crate::error::Result;
@@ -48,6 +48,22 @@ impl From<&Entry> for Rule {
         Self {
             entry: entry.text.clone(),
             origin: entry.origin.clone(),
+        }
+    }
+}
+
+impl Verdict {
+    /// Starts from a denial that nothing explains yet.
+    fn new(kind: &'static str, act: &'static str, target: String) -> Self {
+        Self {
+            kind,
+            act,
+            target,
+            allowed: false,
+            rule: None,
+            reason: None,
+            changes: Vec::new(),
+            notes: Vec::new(),
         }
     }
 }
@@ -109,18 +125,11 @@ impl Judge<'_> {
             Right::Read => "read",
             Right::Write => "write",
         };
-        let mut verdict = Verdict {
-            kind: "path",
-            act,
-            target: shown(asked),
-            allowed: false,
-            rule: None,
-            reason: None,
-            changes: Vec::new(),
-            notes: Vec::new(),
-        };
+        let mut verdict = Verdict::new("path", act, shown(asked));
         // As named: inside, a link of such a tree leads elsewhere than on the host.
-        if let Some(access) = sandbox::private_access(asked) {
+        let is_plain = !asked.components().any(|part| part == Component::ParentDir);
+        let named = is_plain.then(|| sandbox::private_access(asked));
+        if let Some(access) = named.flatten() {
             return of_private_tree(verdict, access, right);
         }
         let way = path::way(asked);
@@ -155,16 +164,7 @@ impl Judge<'_> {
     }
 
     fn destination(&self, target: &hostname::Target) -> Result<Verdict> {
-        let mut verdict = Verdict {
-            kind: "host",
-            act: "connect",
-            target: target.to_string(),
-            allowed: false,
-            rule: None,
-            reason: None,
-            changes: Vec::new(),
-            notes: Vec::new(),
-        };
+        let mut verdict = Verdict::new("host", "connect", target.to_string());
         if self.policy.network_mode == NetworkMode::Open {
             verdict.allowed = true;
             verdict.rule = self.switch("network.mode");
@@ -192,22 +192,10 @@ impl Judge<'_> {
         }
         match &target.host {
             hostname::Host::Ip(address) => self.guard(&mut verdict, target, *address)?,
-            hostname::Host::Name(name) if verdict.allowed => {
-                verdict.notes.push(if target.host.is_localhost() {
-                    "it may lead to loopback addresses alone".to_owned()
-                } else {
-                    format!(
-                        "what {name} leads to is judged too: loopback, private, link-local, \
-                         metadata and this host's own addresses only where \
-                         network.allowedDomains lists them, none that network.deniedDomains lists"
-                    )
-                });
+            hostname::Host::Name(name) => {
+                let note = note_on_name(name, target.host.is_localhost(), &verdict);
+                verdict.notes.extend(note);
             }
-            hostname::Host::Name(name) if verdict.changes.is_empty() => {
-                let what = format!("`{name}` alone cannot be listed: ask for the full name");
-                verdict.notes.push(what);
-            }
-            hostname::Host::Name(_) => {}
         }
         Ok(verdict)
     }
@@ -255,16 +243,11 @@ impl Judge<'_> {
                 entry.origin.key, entry.text, entry.origin
             )
         });
-        Verdict {
-            kind: "socket",
-            act: "connect",
-            target: shown(&way.end),
-            allowed: false,
-            rule: None,
-            reason: Some("this version lets no command reach a Unix socket of the host".to_owned()),
-            changes: Vec::new(),
-            notes: note.into_iter().collect(),
-        }
+        let mut verdict = Verdict::new("socket", "connect", shown(&way.end));
+        let reason = "this version lets no command reach a Unix socket of the host";
+        verdict.reason = Some(reason.to_owned());
+        verdict.notes.extend(note);
+        verdict
     }
 
     /// Returns the value of a key that switches all rules of one sort off.
@@ -287,6 +270,21 @@ fn of_private_tree(mut verdict: Verdict, access: Access, right: Right) -> Verdic
                 whatever the settings say";
     verdict.reason = Some(what.to_owned());
     verdict
+}
+
+fn note_on_name(name: &str, is_localhost: bool, verdict: &Verdict) -> Option<String> {
+    match (verdict.allowed, verdict.changes.is_empty()) {
+        (true, _) if is_localhost => Some("it may lead to loopback addresses alone".to_owned()),
+        (true, _) => Some(format!(
+            "what {name} leads to is judged too: loopback, private, link-local, metadata and \
+             this host's own addresses only where network.allowedDomains lists them, none that \
+             network.deniedDomains lists"
+        )),
+        (false, true) => Some(format!(
+            "`{name}` alone cannot be listed: ask for the full name"
+        )),
+        (false, false) => None,
+    }
 }
 
 fn notes_on(asked: &Path, way: &Way, changes: &[Change]) -> Vec<String> {

@@ -2,34 +2,36 @@
 
 use std::ffi::CString;
 use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::caller::Caller;
 use super::control::Confined;
 use super::failure::{At, Failure, Step};
-use super::landlock::Layer;
-use super::{privileges, rootfs};
+use super::{landlock, privileges, rootfs};
 use crate::linux::plan::Plan;
-use crate::linux::{support, sys};
+use crate::linux::plan::filter::Filter;
+use crate::linux::{passing, support, sys};
+
+/// What comes with the listener of the command's own filter.
+pub(super) const LISTENER: u8 = b'l';
 
 /// Shell that runs a script without an interpreter line, as execvp(3) does.
 const SCRIPT_SHELL: &std::ffi::CStr = c"/bin/sh";
 
-/// Confines this process, which inherits all but Landlock from init, waits for the release, and becomes the command.
+/// Confines this process, which inherits all but its own filter from init, waits for the
+/// release, and becomes the command.
 ///
-/// `init` is the line to init: confined, then released, then silence or a failure.
-pub(super) fn run(
-    plan: &Plan,
-    caller: &Caller,
-    layer: Layer,
-    filters: u8,
-    mut init: UnixStream,
-) -> ! {
-    let failure = match confine_and_wait(plan, caller, layer, filters, &mut init) {
+/// `init` is the line to init: the listener of its own filter, confined, then released, then
+/// silence or a failure.
+pub(super) fn run(plan: &Plan, caller: &Caller, confined: Confined, mut init: UnixStream) -> ! {
+    let failure = match confine_and_wait(plan, caller, confined, &mut init) {
         Ok(never) => match never {},
         Err(failure) => failure,
     };
@@ -41,8 +43,7 @@ pub(super) fn run(
 fn confine_and_wait(
     plan: &Plan,
     caller: &Caller,
-    layer: Layer,
-    seccomp_filters: u8,
+    mut confined: Confined,
     init: &mut UnixStream,
 ) -> Result<std::convert::Infallible, Failure> {
     // Without Landlock's signal scope, kill(0) from a command in the caller's process group
@@ -50,18 +51,38 @@ fn confine_and_wait(
     if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI || plan.ruleset.is_empty() {
         nix::unistd::setsid().at(Step::NewSession)?;
     }
-    let landlock_abi = layer.restrict_self()?;
     rootfs::enter(&plan.cwd)?;
     privileges::verify()?;
-    let confined = Confined {
-        landlock_abi,
-        seccomp_filters,
-    };
+    if let Some(filter) = &plan.performed {
+        if confined.landlock_abi > 0 {
+            landlock::keep_signals_in()?;
+        }
+        stop_calls(filter, init)?;
+        confined.seccomp_filters += 1;
+    }
     init.write_all(&[confined.landlock_abi, confined.seccomp_filters])
         .at(Step::Execute)?;
     init.read_exact(&mut [0]).at(Step::Execute)?;
     caller.restore()?;
     Err(execute(plan))
+}
+
+/// Has the broker perform this process's calls from now on, and makes sure that it does.
+fn stop_calls(filter: &Filter, init: &UnixStream) -> Result<(), Failure> {
+    let listener = sys::install_seccomp_listener(&filter.program()).at(Step::StopCalls)?;
+    passing::send(init, &[LISTENER], &[listener.as_fd()]).at(Step::StopCalls)?;
+    // Whoever holds it may answer calls: the command must not.
+    drop(listener);
+    let socket = socket_with(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .at(Step::PerformCalls)?;
+    // Of a datagram socket it sends nothing, and it goes the whole way through the broker.
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    rustix::net::connect(&socket, &loopback).at(Step::PerformCalls)
 }
 
 /// Tries each candidate as execvp(3) does; returns only on failure.

@@ -5,16 +5,19 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::failure::Failure;
 use crate::backend::Outcome;
+use crate::linux::passing;
 
 /// What init tells the launcher, in this order.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// The proxies' socket is mounted inside; its name on the host is not needed any more.
     Mounted,
+    /// The command's calls are stopped, and wait for the broker.
+    Stopping(Trapped),
     /// The command is confined and waits.
     Ready(Confined),
     /// The command was executed.
@@ -25,6 +28,17 @@ pub(crate) enum Message {
     Ended(Outcome),
     /// A step failed; the command does not run.
     Failed(Failure),
+}
+
+/// What the broker needs of the sandbox.
+#[derive(Debug)]
+pub(crate) struct Trapped {
+    /// Where stopped calls arrive.
+    pub(crate) listener: OwnedFd,
+    /// A netlink socket that knows the sandbox's Unix sockets.
+    pub(crate) unix_diag: OwnedFd,
+    /// The main line to the executor.
+    pub(crate) executor: OwnedFd,
 }
 
 /// What the launcher tells init.
@@ -59,22 +73,26 @@ impl Control {
     }
 
     pub(crate) fn send(&self, message: &Message) -> io::Result<()> {
-        self.send_bytes(&message.encode())
+        let fds = match message {
+            Message::Stopping(trapped) => trapped.fds().to_vec(),
+            _ => Vec::new(),
+        };
+        passing::send(&self.0, &message.encode(), &fds)
     }
 
     pub(crate) fn send_order(&self, order: Order) -> io::Result<()> {
         match order {
-            Order::Release => self.send_bytes(b"R"),
-            Order::Signal(number) => self.send_bytes(&[b'S', number]),
+            Order::Release => passing::send(&self.0, b"R", &[]),
+            Order::Signal(number) => passing::send(&self.0, &[b'S', number], &[]),
         }
     }
 
     /// Waits for the next message of init; `None` once init is gone.
     pub(crate) fn receive(&self) -> io::Result<Option<Message>> {
         let mut buffer = [0; MAX_MESSAGE];
-        match self.receive_bytes(&mut buffer)? {
-            [] => Ok(None),
-            bytes => Message::decode(bytes)
+        match passing::receive(&self.0, &mut buffer)? {
+            ([], _) => Ok(None),
+            (bytes, fds) => Message::decode(bytes, fds)
                 .map(Some)
                 .ok_or(io::ErrorKind::InvalidData.into()),
         }
@@ -83,29 +101,11 @@ impl Control {
     /// Waits for the launcher's next order; `None` once it is gone.
     pub(crate) fn receive_order(&self) -> io::Result<Option<Order>> {
         let mut buffer = [0; 8];
-        match *self.receive_bytes(&mut buffer)? {
+        match *passing::receive(&self.0, &mut buffer)?.0 {
             [] => Ok(None),
             [b'R'] => Ok(Some(Order::Release)),
             [b'S', number] => Ok(Some(Order::Signal(number))),
             _ => Err(io::ErrorKind::InvalidData.into()),
-        }
-    }
-
-    fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
-        // NOSIGNAL: the other side being gone is an error here, not a SIGPIPE.
-        rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL)?;
-        Ok(())
-    }
-
-    fn receive_bytes<'b>(&self, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
-        loop {
-            match rustix::net::recv(&self.0, &mut *buffer, RecvFlags::empty()) {
-                Ok((len, _)) => return Ok(&buffer[..len]),
-                Err(rustix::io::Errno::INTR) => {}
-                // A peer that died with unread messages resets the line.
-                Err(rustix::io::Errno::CONNRESET) => return Ok(&[]),
-                Err(errno) => return Err(errno.into()),
-            }
         }
     }
 }
@@ -116,10 +116,28 @@ impl AsFd for Control {
     }
 }
 
+impl Trapped {
+    /// Returns all of it, in the order in which it is passed on.
+    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 3] {
+        [&self.listener, &self.unix_diag, &self.executor].map(AsFd::as_fd)
+    }
+
+    /// Takes what [`Trapped::fds`] gave.
+    pub(crate) fn of(fds: Vec<OwnedFd>) -> Option<Self> {
+        let [listener, unix_diag, executor] = fds.try_into().ok()?;
+        Some(Self {
+            listener,
+            unix_diag,
+            executor,
+        })
+    }
+}
+
 impl Message {
     fn encode(&self) -> Vec<u8> {
         match self {
             Self::Mounted => b"m".to_vec(),
+            Self::Stopping(_) => b"c".to_vec(),
             Self::Ready(confined) => {
                 vec![b'r', confined.landlock_abi, confined.seccomp_filters]
             }
@@ -135,10 +153,11 @@ impl Message {
         }
     }
 
-    fn decode(bytes: &[u8]) -> Option<Self> {
+    fn decode(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Self> {
         let (tag, rest) = bytes.split_first()?;
         match (tag, rest) {
             (b'm', []) => Some(Self::Mounted),
+            (b'c', []) => Trapped::of(fds).map(Self::Stopping),
             (b'r', &[landlock_abi, seccomp_filters]) => Some(Self::Ready(Confined {
                 landlock_abi,
                 seccomp_filters,

@@ -75,6 +75,12 @@ steps! {
     Listen: "cannot listen on the sandbox's loopback", "bind";
     HandOver: "cannot hand the listeners to the proxies", "sendmsg";
     DetachSocket: "cannot detach the proxies' socket", "umount2";
+    AskSockets: "cannot ask for the sandbox's own Unix sockets", "socket(NETLINK_SOCK_DIAG)",
+        "srt needs CONFIG_UNIX_DIAG; without it, only `network.allowAllUnixSockets` works";
+    StopCalls: "cannot have the command's calls judged", "seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER)",
+        "EBUSY means that srt runs under a sandbox that judges calls itself: run it outside of that one";
+    PerformCalls: "the broker cannot act for the command", "connect",
+        "srt takes arguments and descriptors from the command: allow process_vm_readv and pidfd_getfd, in a container by its seccomp profile, on the host by kernel.yama.ptrace_scope=2 or lower";
     Fork: "cannot start a process", "fork",
         "the limit on processes may be reached: see ulimit -u";
     NewKeyring: "cannot join a new session keyring", "keyctl",

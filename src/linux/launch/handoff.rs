@@ -3,22 +3,18 @@
 //! A socket belongs to the network namespace it was made in, whoever holds it: the proxies
 //! accept inside and dial outside, and no byte is relayed twice.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect,
-    recvmsg, sendmsg, socket_with, sockopt,
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, socket_with,
+    sockopt,
 };
 
 use super::failure::{At, Failure, Step};
+use crate::linux::passing::{self, MAX_DESCRIPTORS};
 use crate::linux::plan::Role;
-
-/// Most listeners one message carries; the kernel takes up to 253 descriptors.
-const MAX_LISTENERS: usize = 64;
 
 /// The listeners of one sandbox, and the line whose end of file says that it is gone.
 #[derive(Debug)]
@@ -36,16 +32,7 @@ pub(super) fn send(path: &Path, listeners: &[(Role, OwnedFd)]) -> Result<OwnedFd
     connect(&socket, &address).at_path(Step::HandOver, path)?;
     let labels: Vec<u8> = listeners.iter().map(|(role, _)| label(*role)).collect();
     let fds: Vec<BorrowedFd<'_>> = listeners.iter().map(|(_, fd)| fd.as_fd()).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
-    let mut ancillary = SendAncillaryBuffer::new(&mut space);
-    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
-    sendmsg(
-        &socket,
-        &[IoSlice::new(&labels)],
-        &mut ancillary,
-        SendFlags::NOSIGNAL,
-    )
-    .at(Step::HandOver)?;
+    passing::send(&socket, &labels, &fds).at(Step::HandOver)?;
     Ok(socket)
 }
 
@@ -64,23 +51,9 @@ pub(crate) fn receive(socket: &OwnedFd, init: u32) -> io::Result<HandedOver> {
             break peer;
         }
     };
-    let mut labels = [0; MAX_LISTENERS];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut iov = [IoSliceMut::new(&mut labels)];
-    let received = recvmsg(&sandbox, &mut iov, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
-    let fds: Vec<OwnedFd> = ancillary
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    let roles: Option<Vec<Role>> = labels[..received.bytes]
-        .iter()
-        .map(|&byte| role(byte))
-        .collect();
+    let mut labels = [0; MAX_DESCRIPTORS];
+    let (labels, fds) = passing::receive(&sandbox, &mut labels)?;
+    let roles: Option<Vec<Role>> = labels.iter().map(|&byte| role(byte)).collect();
     let roles = roles.filter(|roles| roles.len() == fds.len() && !fds.is_empty());
     let roles = roles.ok_or(io::ErrorKind::InvalidData)?;
     Ok(HandedOver {

@@ -1,7 +1,7 @@
 //! Process 1 of the sandbox: builds it, starts the command, then reaps and forwards signals.
 
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,12 +16,14 @@ use rustix::process::{DumpableBehavior, WaitOptions, wait};
 
 use super::caller::Caller;
 use super::command;
-use super::control::{Confined, Control, Message, Order};
+use super::control::{Confined, Control, Message, Order, Trapped};
 use super::failure::{At, Failure, Step};
 use super::{handoff, landlock, namespaces, network, privileges, rootfs};
 use crate::backend::Outcome;
 use crate::linux::plan::Plan;
 use crate::linux::sys::{self, Forked};
+use crate::linux::{executor, passing, unix_diag};
+use crate::policy::NetworkMode;
 
 /// Runs the sandbox from its first act to the command's end.
 pub(super) fn run(plan: &Plan, caller: &Caller, control: &Control, egress_socket: &Path) -> ! {
@@ -46,41 +48,132 @@ fn stand_up(
     umask(Mode::empty());
     rootfs::build(plan, egress_socket)?;
     tell(control, &Message::Mounted)?;
-    let listeners = network::listen_on_loopback(&plan.listeners)?;
-    let proxies = handoff::send(Path::new(rootfs::EGRESS_SOCKET), &listeners)?;
-    // The proxies hold the only copies: when they are gone, a connection is refused instead
-    // of waiting in a queue nobody serves.
-    drop(listeners);
+    // Made here and now: it tells of this namespace, and the filters refuse it.
+    let unix_diag = match plan.performed {
+        Some(_) => Some(unix_diag::open().at(Step::AskSockets)?),
+        None => None,
+    };
+    let proxies = match plan.network {
+        NetworkMode::Filtered => Some(hand_over(plan)?),
+        NetworkMode::Open => None,
+    };
     rootfs::seal(plan)?;
     let watched = signals(caller);
     let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC).at(Step::WatchSignals)?;
-    let layer = landlock::prepare(&plan.ruleset)?;
-    let filters = give_up_rights(plan)?;
-    let (command, line) = start_command(plan, caller, layer, filters)?;
-    hide(&[
-        control.as_fd(),
-        proxies.as_fd(),
-        signals.as_fd(),
-        line.as_fd(),
-    ])?;
+    let layer = landlock::prepare(plan)?;
+    let confined = Confined {
+        seccomp_filters: give_up_rights(plan)?,
+        // Before the command and the executor are forked: the sockets of one domain may be
+        // connected to by another process of it, and not by one of a domain beside it.
+        landlock_abi: layer.restrict_self()?,
+    };
+    let (command, line) = start_command(plan, caller, confined)?;
+    let executor = match unix_diag {
+        Some(unix_diag) => Some(pass_on_listener(control, &line, unix_diag)?),
+        None => None,
+    };
+    let fds = [signals.as_fd(), control.as_fd(), line.as_fd()];
+    let lines = [&proxies, &executor].into_iter().flatten().map(AsFd::as_fd);
+    let keep: Vec<_> = fds.into_iter().chain(lines).collect();
+    hide(&keep)?;
     release(control, line)?;
-    Ok(watch(command, control, &signals))
+    Ok(watch(command, control, &signals, Executor::new(executor)))
+}
+
+/// Gives the proxies the listeners of a network of the sandbox's own.
+fn hand_over(plan: &Plan) -> Result<OwnedFd, Failure> {
+    let listeners = network::listen_on_loopback(&plan.listeners)?;
+    // The proxies get the only copies: when they are gone, a connection is refused instead of
+    // waiting in a queue nobody serves.
+    handoff::send(Path::new(rootfs::EGRESS_SOCKET), &listeners)
 }
 
 /// Forks the command's process; it confines itself and waits.
 fn start_command(
     plan: &Plan,
     caller: &Caller,
-    layer: landlock::Layer,
-    filters: u8,
+    confined: Confined,
 ) -> Result<(Pid, UnixStream), Failure> {
     let (ours, theirs) = UnixStream::pair().at(Step::Fork)?;
     // Blocked before the fork: a signal for the command waits for it, and a SIGCHLD for us.
     signals(caller).thread_block().at(Step::WatchSignals)?;
     match sys::fork().at(Step::Fork)? {
-        Forked::Child => command::run(plan, caller, layer, filters, theirs),
+        Forked::Child => command::run(plan, caller, confined, theirs),
         Forked::Parent(pid, _) => Ok((pid, ours)),
     }
+}
+
+/// Passes the listener of the command's own filter to the broker alone, with what else it
+/// needs; returns the executor's end of the line between them.
+fn pass_on_listener(
+    control: &Control,
+    line: &UnixStream,
+    unix_diag: OwnedFd,
+) -> Result<OwnedFd, Failure> {
+    let mut buffer = [0; 1];
+    let (bytes, mut fds) = passing::receive(line, &mut buffer).at(Step::StopCalls)?;
+    let listener = match (bytes, fds.pop()) {
+        ([command::LISTENER], Some(listener)) => listener,
+        _ => return Err(failure_of_command(bytes, line)),
+    };
+    let (ours, executor) = executor::pair().at(Step::Fork)?;
+    let trapped = Trapped {
+        listener,
+        unix_diag,
+        executor,
+    };
+    tell(control, &Message::Stopping(trapped))?;
+    Ok(ours)
+}
+
+/// The executor, which is forked when the broker first asks something of it, and again
+/// should it have been killed.
+struct Executor {
+    line: Option<OwnedFd>,
+    process: Option<Pid>,
+}
+
+impl Executor {
+    fn new(line: Option<OwnedFd>) -> Self {
+        Self {
+            line,
+            process: None,
+        }
+    }
+
+    /// Returns the line where there is a request that nobody takes.
+    fn unattended(&self) -> Option<BorrowedFd<'_>> {
+        let line = self.line.as_ref().filter(|_| self.process.is_none());
+        line.map(AsFd::as_fd)
+    }
+
+    fn start(&mut self) {
+        let Some(line) = &self.line else { return };
+        match sys::fork() {
+            Ok(Forked::Child) => {
+                // The broker notices by its lines that it has ended.
+                drop(shut_in(line).map(|()| executor::serve(line)));
+                sys::exit_now(0)
+            }
+            Ok(Forked::Parent(pid, _)) => self.process = Some(pid),
+            // Closing the line has the broker refuse what it would ask.
+            Err(_) => self.line = None,
+        }
+    }
+}
+
+/// Leaves the executor with its line, out of reach of the terminal and of other processes.
+fn shut_in(line: &OwnedFd) -> Result<(), Failure> {
+    nix::unistd::setsid().at(Step::NewSession)?;
+    hide(&[line.as_fd()])?;
+    let null = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .at(Step::CloseDescriptors)?;
+    rustix::stdio::dup2_stdin(&null).at(Step::CloseDescriptors)?;
+    rustix::stdio::dup2_stdout(&null).at(Step::CloseDescriptors)?;
+    rustix::stdio::dup2_stderr(&null).at(Step::CloseDescriptors)
 }
 
 fn signals(caller: &Caller) -> SigSet {
@@ -100,7 +193,7 @@ fn give_up_rights(plan: &Plan) -> Result<u8, Failure> {
 }
 
 /// From here on init only waits, so that nothing in it is worth attacking.
-fn hide(keep: &[std::os::fd::BorrowedFd<'_>]) -> Result<(), Failure> {
+fn hide(keep: &[BorrowedFd<'_>]) -> Result<(), Failure> {
     let mut keep: Vec<_> = keep.iter().map(AsRawFd::as_raw_fd).collect();
     keep.sort_unstable();
     sys::close_all_but(&keep).at(Step::CloseDescriptors)?;
@@ -116,14 +209,14 @@ fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
         .read_to_end(&mut confined)
         .at(Step::Fork)?;
     let [landlock_abi, seccomp_filters] = confined[..] else {
-        return Err(failure_of_command(&confined, line));
+        return Err(failure_of_command(&confined, &line));
     };
     // A failure that came instead is longer than two bytes.
     let mut more = [0; 1];
     line.set_nonblocking(true).at(Step::Fork)?;
     if let Ok(1) = line.read(&mut more) {
         confined.push(more[0]);
-        return Err(failure_of_command(&confined, line));
+        return Err(failure_of_command(&confined, &line));
     }
     line.set_nonblocking(false).at(Step::Fork)?;
     tell(
@@ -147,7 +240,7 @@ fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
 }
 
 /// Reads the rest of what the command's process said before it ended.
-fn failure_of_command(begun: &[u8], mut line: UnixStream) -> Failure {
+fn failure_of_command(begun: &[u8], mut line: &UnixStream) -> Failure {
     let mut bytes = begun.to_vec();
     drop(line.set_nonblocking(false));
     drop(line.read_to_end(&mut bytes));
@@ -155,18 +248,18 @@ fn failure_of_command(begun: &[u8], mut line: UnixStream) -> Failure {
 }
 
 /// Reaps every orphan and passes signals on until the command ends or the launcher is gone.
-fn watch(command: Pid, control: &Control, signals: &SignalFd) -> Outcome {
+fn watch(command: Pid, control: &Control, signals: &SignalFd, mut executor: Executor) -> Outcome {
     let mut group = GroupSignals::default();
     loop {
-        let mut fds = [
-            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-            PollFd::new(control.as_fd(), PollFlags::POLLIN),
-        ];
+        let own = [signals.as_fd(), control.as_fd()];
+        let all = own.into_iter().chain(executor.unattended());
+        let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let _ready_or_interrupted = poll(&mut fds, PollTimeout::NONE);
+        let ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
         while let Some(number) = read_now(signals) {
             group.note(number);
         }
-        if fds[1].any() == Some(true) {
+        if ready[1] {
             match control.receive_order() {
                 Ok(Some(Order::Signal(number))) => pass_on(number.into(), command, &mut group),
                 // The launcher sends nothing else: this is its end, and so ours. The kernel
@@ -174,7 +267,10 @@ fn watch(command: Pid, control: &Control, signals: &SignalFd) -> Outcome {
                 _ => sys::exit_now(0),
             }
         }
-        match reap(command) {
+        if ready.get(2) == Some(&true) {
+            executor.start();
+        }
+        match reap(command, &mut executor.process) {
             Some(Change::Ended(outcome)) => return outcome,
             Some(Change::Stopped) => drop(control.send(&Message::Stopped)),
             None => {}
@@ -233,7 +329,7 @@ enum Change {
 }
 
 /// Waits for whatever has ended; returns what happened to the command, if anything did.
-fn reap(command: Pid) -> Option<Change> {
+fn reap(command: Pid, executor: &mut Option<Pid>) -> Option<Change> {
     let mut change = None;
     loop {
         let (pid, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
@@ -241,6 +337,11 @@ fn reap(command: Pid) -> Option<Change> {
             Err(rustix::io::Errno::INTR) => continue,
             Ok(None) | Err(_) => return change,
         };
+        if executor.is_some_and(|executor| executor.as_raw() == pid.as_raw_pid())
+            && !status.stopped()
+        {
+            *executor = None;
+        }
         if pid.as_raw_pid() != command.as_raw() {
             continue;
         }

@@ -8,10 +8,11 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetError, Scope,
 };
 use nix::errno::Errno;
-use rustix::fs::{CWD, FileType, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 use super::failure::{At, Failure, Step};
 use super::rootfs;
+use crate::linux::plan::Plan;
 use crate::linux::plan::ruleset::{Grant, Object, Rule};
 use crate::linux::{support, sys};
 
@@ -25,7 +26,8 @@ pub(super) struct Layer {
 ///
 /// The TCP rights of ABI 4 are left out: they name ports, not addresses, and every port of
 /// the sandbox's own loopback is the command's.
-pub(super) fn prepare(rules: &[Rule]) -> Result<Layer, Failure> {
+pub(super) fn prepare(plan: &Plan) -> Result<Layer, Failure> {
+    let rules = &plan.ruleset;
     if rules.is_empty() {
         return Ok(Layer {
             ruleset: None,
@@ -38,7 +40,12 @@ pub(super) fn prepare(rules: &[Rule]) -> Result<Layer, Failure> {
     }
     let known = found.min(support::MAX_LANDLOCK_ABI);
     let abi = ABI::from(known);
-    let mut ruleset = create(abi).map_err(failed)?;
+    let mut handled = AccessFs::from_all(abi);
+    if plan.performed.is_none() {
+        // Every Unix socket is open, and this right is about those of the host.
+        handled.remove(AccessFs::ResolveUnix);
+    }
+    let mut ruleset = create(abi, handled).map_err(failed)?;
     for rule in rules {
         ruleset = add(ruleset, rule, abi)?;
     }
@@ -69,11 +76,35 @@ impl Layer {
     }
 }
 
+/// Keeps the signals of this process, and of everything it starts, from init and executor,
+/// which stay outside the domain this adds. Does nothing where the kernel has no such scope.
+pub(super) fn keep_signals_in() -> Result<(), Failure> {
+    if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
+        return Ok(());
+    }
+    let place = OFlags::PATH | OFlags::CLOEXEC;
+    let root = rustix::fs::open("/", place, Mode::empty()).at(Step::Landlock)?;
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    // Links and renames between directories are refused by every layer that does not speak
+    // of them; see landlock(7), LANDLOCK_ACCESS_FS_REFER.
+    let status = ruleset
+        .handle_access(AccessFs::Refer)
+        .and_then(|ruleset| ruleset.scope(Scope::Signal))
+        .and_then(Ruleset::create)
+        .and_then(|ruleset| ruleset.add_rule(PathBeneath::new(&root, AccessFs::Refer)))
+        .and_then(|ruleset| ruleset.no_new_privs(false).restrict_self())
+        .map_err(failed)?;
+    match status.ruleset {
+        landlock::RulesetStatus::FullyEnforced => Ok(()),
+        _ => Err(Failure::new(Step::Landlock, Errno::ENOTSUP)),
+    }
+}
+
 /// Asks for all this ABI knows, as a hard requirement: less than the kernel says it has would
 /// be a weaker sandbox without a word.
-fn create(abi: ABI) -> Result<RulesetCreated, RulesetError> {
+fn create(abi: ABI, handled: BitFlags<AccessFs>) -> Result<RulesetCreated, RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    let ruleset = ruleset.handle_access(AccessFs::from_all(abi))?;
+    let ruleset = ruleset.handle_access(handled)?;
     let scopes = Scope::from_all(abi);
     if scopes.is_empty() {
         ruleset.create()
@@ -111,11 +142,13 @@ fn add_rule(
 
 fn rights(grant: Grant, abi: ABI) -> BitFlags<AccessFs> {
     let devices = AccessFs::MakeChar | AccessFs::MakeBlock;
+    // Sockets of the sandbox need no grant; those of the host are connected to outside.
+    let sockets = AccessFs::from_all(abi) & AccessFs::ResolveUnix;
     let control = AccessFs::from_all(abi) & AccessFs::IoctlDev;
     let truncate = AccessFs::from_all(abi) & AccessFs::Truncate;
     match grant {
         Grant::Read => AccessFs::from_read(abi),
-        Grant::Write => AccessFs::from_all(abi) & !devices & !control,
+        Grant::Write => AccessFs::from_all(abi) & !devices & !control & !sockets,
         Grant::Device => AccessFs::from_read(abi) | AccessFs::WriteFile | truncate | control,
         Grant::AsOpened => BitFlags::EMPTY,
     }
@@ -165,4 +198,17 @@ fn failed(error: RulesetError) -> Failure {
     })
     .find_map(|error| error.downcast_ref::<std::io::Error>()?.raw_os_error());
     Failure::new(Step::Landlock, errno.map_or(Errno::EINVAL, Errno::from_raw))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_grant_opens_sockets_of_the_host() {
+        for grant in [Grant::Read, Grant::Write, Grant::Device, Grant::AsOpened] {
+            assert!(!rights(grant, ABI::V9).contains(AccessFs::ResolveUnix));
+        }
+        assert!(AccessFs::from_all(ABI::V9).contains(AccessFs::ResolveUnix));
+    }
 }

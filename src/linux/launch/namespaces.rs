@@ -7,9 +7,10 @@ use rustix::process::Signal;
 
 use super::control::Control;
 use super::failure::{At, Failure, Step};
+use crate::policy::NetworkMode;
 
-/// Namespaces every run gets, as flags of clone(2) and as names in `/proc/PID/ns`.
-pub(crate) const NAMESPACES: [(libc::c_int, &str); 7] = [
+/// Namespaces a run can have, as flags of clone(2) and as names in `/proc/PID/ns`.
+const NAMESPACES: [(libc::c_int, &str); 7] = [
     (libc::CLONE_NEWUSER, "user"),
     (libc::CLONE_NEWNS, "mnt"),
     (libc::CLONE_NEWPID, "pid"),
@@ -18,6 +19,13 @@ pub(crate) const NAMESPACES: [(libc::c_int, &str); 7] = [
     (libc::CLONE_NEWUTS, "uts"),
     (libc::CLONE_NEWCGROUP, "cgroup"),
 ];
+
+/// Returns the namespaces of a run: all, but where it shares the network of the host.
+pub(super) fn of(network: NetworkMode) -> impl Iterator<Item = (libc::c_int, &'static str)> {
+    let shared = network == NetworkMode::Open;
+    let all = NAMESPACES.into_iter();
+    all.filter(move |(flag, _)| !(shared && *flag == libc::CLONE_NEWNET))
+}
 
 /// Has the kernel kill init when the launcher dies, and notices one that died before.
 pub(super) fn tie_to_launcher(control: &Control) -> Result<(), Failure> {

@@ -136,11 +136,22 @@ impl RunDirectory {
         Ok(socket)
     }
 
-    /// Returns the directories that hold this user's runs, this one's among them.
-    pub fn all_runs(&self, host: &Host) -> Vec<RealPath> {
+    /// Returns the directory that holds this run and others of the same user.
+    ///
+    /// # Errors
+    /// It was removed, though this run lies in it.
+    pub fn all_runs(&self) -> Result<RealPath> {
+        RealPath::resolve(&self.parent).map_err(|error| {
+            let goal = format!("cannot hide {}", self.parent.display());
+            Error::new(Kind::Launch, goal).call("realpath", error)
+        })
+    }
+
+    /// Returns the directories in the usual places that hold runs of this user.
+    pub fn other_runs(host: &Host) -> Vec<RealPath> {
         let bases = bases(host).into_iter();
         let usual = bases.map(|base| base.as_path().join(format!("srt-{}", host.uid)));
-        let mut all: Vec<PathBuf> = usual.chain([self.parent.clone()]).collect();
+        let mut all: Vec<PathBuf> = usual.collect();
         all.sort();
         all.dedup();
         all.iter()

@@ -21,7 +21,7 @@ impl fmt::Display for Plan {
             f,
             "rights: no capability, no_new_privs, a new session keyring"
         )?;
-        for filter in &self.filters {
+        for filter in self.filters.iter().chain(&self.performed) {
             writeln!(f, "seccomp: {filter}")?;
         }
         for rule in &self.ruleset {

@@ -1,5 +1,8 @@
 //! The seccomp programs, compiled from `seccomp-profiles` when the crate was built.
 
+use crate::policy::NetworkMode;
+use crate::policy::sockets::Sockets;
+
 /// One program and the name it has in the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Filter {
@@ -30,14 +33,27 @@ const INSTRUCTION: usize = 8;
 /// Returns the programs in the order they are installed. All of them run on every call, and
 /// the strictest answer counts.
 ///
+/// Where every Unix socket is open, those that send without connecting are too; in the host's
+/// network namespace none can be made.
 /// Only a root caller gets those that refuse set-id bits: a set-uid file of an ordinary user
 /// gives away that user alone, one of root gives away the machine.
-pub(super) fn for_caller(is_root: bool) -> Vec<Filter> {
+pub(super) fn for_caller(is_root: bool, sockets: &Sockets, mode: NetworkMode) -> Vec<Filter> {
     let mut filters = vec![filter!("absent"), filter!("refuse")];
+    match mode {
+        _ if sockets.all_are_open() => {}
+        NetworkMode::Filtered => filters.push(filter!("unix-types")),
+        NetworkMode::Open => filters.push(filter!("unix")),
+    }
     if is_root {
         filters.extend([filter!("setid-absent"), filter!("setid")]);
     }
     filters
+}
+
+/// Returns the program that stops what the broker performs; `None` where it judges nothing.
+pub(super) fn performed(sockets: &Sockets, mode: NetworkMode) -> Option<Filter> {
+    let judges = mode == NetworkMode::Filtered && !sockets.all_are_open();
+    judges.then_some(filter!("performed"))
 }
 
 impl Filter {

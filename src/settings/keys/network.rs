@@ -118,15 +118,13 @@ pub(super) static KEYS: &[Key] = &[
         Form::Path,
         "Unix sockets of the host that may be reached, or directories of such.",
     )
-    .effect(Effect::Grant(Relation::Paths))
-    .support(Support::Unbuilt),
+    .effect(Effect::Grant(Relation::Paths)),
     switch(
         "network.allowAllUnixSockets",
         "false",
         "Whether every Unix socket of the host may be reached.",
     )
-    .effect(LOOSE)
-    .support(Support::Unbuilt),
+    .effect(LOOSE),
     switch(
         "network.allowLocalBinding",
         "false",

@@ -1,6 +1,8 @@
 //! Evaluates the compiled programs with a small interpreter of classic BPF, for both
 //! architectures, whatever this machine is.
 
+use std::ops::Range;
+
 use super::{INSTRUCTION, instruction};
 
 const X86_64: u32 = 0xc000_003e;
@@ -11,6 +13,7 @@ const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0x8000_0000;
 const EPERM: u32 = 0x0005_0001;
 const ENOSYS: u32 = 0x0005_0026;
+const NOTIFY: u32 = 0x7fc0_0000;
 
 /// Defines the programs of one architecture by name.
 macro_rules! programs {
@@ -18,6 +21,8 @@ macro_rules! programs {
         [
             include_bytes!(concat!(env!("OUT_DIR"), $directory, "/absent.bpf")).as_slice(),
             include_bytes!(concat!(env!("OUT_DIR"), $directory, "/refuse.bpf")).as_slice(),
+            include_bytes!(concat!(env!("OUT_DIR"), $directory, "/unix-types.bpf")).as_slice(),
+            include_bytes!(concat!(env!("OUT_DIR"), $directory, "/performed.bpf")).as_slice(),
             include_bytes!(concat!(env!("OUT_DIR"), $directory, "/setid-absent.bpf")).as_slice(),
             include_bytes!(concat!(env!("OUT_DIR"), $directory, "/setid.bpf")).as_slice(),
         ]
@@ -26,19 +31,24 @@ macro_rules! programs {
 
 /// Returns what the programs an ordinary user gets answer to one call: the strictest wins.
 fn user(arch: u32, number: u32, args: &[u64]) -> u32 {
-    strictest(arch, number, args, 2)
+    strictest(arch, number, args, 0..4)
 }
 
 /// As [`user`], with the two programs root gets besides.
 fn root(arch: u32, number: u32, args: &[u64]) -> u32 {
-    strictest(arch, number, args, 4)
+    strictest(arch, number, args, 0..6)
 }
 
-fn strictest(arch: u32, number: u32, args: &[u64], count: usize) -> u32 {
+/// As [`user`], where `network.allowAllUnixSockets` opens every socket.
+fn open(arch: u32, number: u32, args: &[u64]) -> u32 {
+    strictest(arch, number, args, 0..2)
+}
+
+fn strictest(arch: u32, number: u32, args: &[u64], which: Range<usize>) -> u32 {
     let x86 = programs!("/x86_64");
     let arm = programs!("/aarch64");
     let programs = if arch == AARCH64 { arm } else { x86 };
-    let answers = programs[..count]
+    let answers = programs[which]
         .iter()
         .map(|program| run(program, arch, number, args));
     // SECCOMP_RET_KILL_PROCESS is the lowest when the action is read as signed; seccomp(2).
@@ -85,6 +95,7 @@ fn run(program: &[u8], arch: u32, number: u32, args: &[u64]) -> u32 {
 const LACKS: u32 = u32::MAX;
 const SOCKET: (u32, u32) = (41, 198);
 const SOCKETPAIR: (u32, u32) = (53, 199);
+const CONNECT: (u32, u32) = (42, 203);
 const IOCTL: (u32, u32) = (16, 29);
 const PERSONALITY: (u32, u32) = (135, 92);
 const PRCTL: (u32, u32) = (157, 167);
@@ -190,8 +201,9 @@ fn what_programs_live_on_passes() {
         ("process_vm_writev", 311, 271),
         ("pidfd_open", 434, 434),
         ("pidfd_send_signal", 424, 424),
-        ("connect", 42, 203),
         ("bind", 49, 200),
+        ("listen", 50, 201),
+        ("accept4", 288, 242),
         ("inotify_init1", 294, 26),
         ("memfd_create", 319, 279),
         ("openat", 257, 56),
@@ -242,9 +254,9 @@ fn sending_does_not_connect() {
 }
 
 #[test]
-fn only_inet_and_route_netlink_sockets_can_be_made() {
+fn only_unix_inet_and_route_netlink_sockets_can_be_made() {
     for family in 0..=45 {
-        let answer = if [2, 10, 16].contains(&family) {
+        let answer = if [1, 2, 10, 16].contains(&family) {
             ALLOW
         } else {
             EPERM
@@ -256,18 +268,50 @@ fn only_inet_and_route_netlink_sockets_can_be_made() {
 
 #[test]
 fn garbage_in_the_upper_half_of_an_int_changes_nothing() {
-    both(SOCKET, &[0x1_0000_0001, 1, 0], EPERM);
+    both(SOCKET, &[0x1_0000_0028, 1, 0], EPERM);
     both(SOCKET, &[0xffff_ffff_0000_0002, 1, 0], ALLOW);
+    both(SOCKET, &[0x1_0000_0001, 0x1_0000_0002, 0], EPERM);
     both(IOCTL, &[0, 0x1_0000_5412], EPERM);
     both(UNSHARE, &[0xdead_0000_1000_0000], EPERM);
 }
 
 #[test]
-fn socket_pairs_are_streams_or_seqpackets_whatever_their_flags() {
-    for kind in 0..16 {
-        let answer = if kind == 1 || kind == 5 { ALLOW } else { EPERM };
-        both(SOCKETPAIR, &[1, kind, 0], answer);
-        both(SOCKETPAIR, &[1, kind | 0o2_000_000 | 0o4_000, 0], answer);
+fn unix_sockets_are_streams_or_seqpackets_whatever_their_flags() {
+    for call in [SOCKET, SOCKETPAIR] {
+        for kind in 0..16 {
+            let answer = if kind == 1 || kind == 5 { ALLOW } else { EPERM };
+            both(call, &[1, kind, 0], answer);
+            both(call, &[1, kind | 0o2_000_000 | 0o4_000, 0], answer);
+            both(call, &[0x1_0000_0001, 0x1_0000_0000 | kind, 0], answer);
+        }
+    }
+    // Other families have datagrams and raw sockets of their own.
+    both(SOCKET, &[2, 2, 0], ALLOW);
+    both(SOCKET, &[16, 3, 0], ALLOW);
+}
+
+#[test]
+fn connect_is_the_brokers_to_perform_and_nothing_else_is() {
+    both(CONNECT, &[3, 0x1000, 110], NOTIFY);
+    for number in 0..512 {
+        let stopped = [user(X86_64, number, &[]), user(AARCH64, number, &[])];
+        let expected = [CONNECT.0, CONNECT.1].map(|connect| number == connect);
+        assert_eq!(stopped.map(|answer| answer == NOTIFY), expected, "{number}");
+    }
+}
+
+#[test]
+fn where_all_unix_sockets_are_open_no_other_family_is() {
+    for (arch, socket, socketpair, connect) in [
+        (X86_64, SOCKET.0, SOCKETPAIR.0, CONNECT.0),
+        (AARCH64, SOCKET.1, SOCKETPAIR.1, CONNECT.1),
+    ] {
+        for kind in 1..6 {
+            assert_eq!(open(arch, socket, &[1, kind, 0]), ALLOW, "{kind}");
+            assert_eq!(open(arch, socketpair, &[1, kind, 0]), ALLOW, "{kind}");
+            assert_eq!(open(arch, socket, &[40, kind, 0]), EPERM, "{kind}");
+        }
+        assert_eq!(open(arch, connect, &[]), ALLOW);
     }
 }
 

@@ -1,0 +1,228 @@
+//! Performs the calls that a filter stops, on behalf of the command, once they are judged.
+//!
+//! What a call points to is copied once, and only the copy is judged and acted on. No answer
+//! lets the kernel go on with the call itself: its memory could change meanwhile.
+
+mod caller;
+mod connect;
+mod resolve;
+mod watch;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::thread::JoinHandleExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::pthread::pthread_kill;
+
+use super::executor::{self, Executor, INTERRUPTION, Line};
+use super::sys::{self, Notification};
+use super::unix_diag::{self, UnixDiag};
+use crate::audit::Audit;
+use crate::policy::sockets::Sockets;
+use caller::Caller;
+use watch::Watch;
+
+/// Performs one call for `caller`.
+type Handler = fn(&Shared, &mut Worker, &Caller<'_>, &[u64; 6]) -> Result<(), Errno>;
+
+/// Every call that `performed` of the filter profile stops, and who performs it.
+const HANDLERS: [(libc::c_long, Handler); 1] = [(libc::SYS_connect, connect::perform)];
+
+/// Most calls in progress at one time; further ones wait. Only calls that block add up.
+const MAX_WORKERS: usize = 128;
+
+const STACK: usize = 256 * 1024;
+
+/// What the sandbox hands over for its calls to be performed.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    /// Where stopped calls arrive.
+    pub(crate) listener: OwnedFd,
+    /// A socket of the sandbox's network namespace that knows its Unix sockets.
+    pub(crate) unix_diag: OwnedFd,
+    /// The main line to the executor.
+    pub(crate) executor: OwnedFd,
+}
+
+/// The broker of one sandbox. Dropping it ends its threads; the calls it had stopped fail.
+#[derive(Debug)]
+pub(crate) struct Broker(Arc<Shared>);
+
+/// What its threads share.
+#[derive(Debug)]
+struct Shared {
+    listener: OwnedFd,
+    executor: Executor,
+    /// The network namespace of the sandbox.
+    namespace: u64,
+    /// The Unix sockets of that namespace.
+    own_sockets: UnixDiag,
+    /// The Unix sockets of our own namespace, where they can be asked for.
+    host_sockets: OnceLock<Option<UnixDiag>>,
+    policy: Sockets,
+    audit: Audit,
+    watch: Arc<Watch>,
+    workers: Mutex<Workers>,
+    is_over: AtomicBool,
+    on_start: fn() -> io::Result<()>,
+}
+
+#[derive(Debug, Default)]
+struct Workers {
+    threads: Vec<JoinHandle<()>>,
+    idle: usize,
+}
+
+/// What one thread of the broker needs for itself.
+#[derive(Debug, Default)]
+struct Worker {
+    line: Option<Line>,
+}
+
+impl Broker {
+    /// Starts to serve; each thread runs `on_start` first, to give up what it does not need.
+    ///
+    /// Every worker takes a call, performs it, however long that takes, and comes back for
+    /// the next: while one of them blocks, another takes over.
+    pub(crate) fn start(
+        ends: Ends,
+        policy: Sockets,
+        audit: Audit,
+        on_start: fn() -> io::Result<()>,
+    ) -> io::Result<Self> {
+        sys::interrupt_calls_on(INTERRUPTION)?;
+        let namespace = sys::network_namespace(ends.unix_diag.as_fd())?;
+        let (here, _) = executor::pair()?;
+        if sys::network_namespace(here.as_fd())? == namespace {
+            // What would be taken for the sandbox's own is the host's.
+            return Err(io::Error::other("the network namespace is the host's"));
+        }
+        let shared = Arc::new(Shared {
+            namespace,
+            own_sockets: UnixDiag::new(ends.unix_diag),
+            host_sockets: OnceLock::new(),
+            listener: ends.listener,
+            executor: Executor::new(ends.executor),
+            policy,
+            audit,
+            watch: Arc::default(),
+            workers: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            on_start,
+        });
+        shared.add_worker()?;
+        Ok(Self(shared))
+    }
+}
+
+impl Shared {
+    /// Starts a worker where none is free to take the next call.
+    fn add_worker(self: &Arc<Self>) -> io::Result<()> {
+        let mut workers = self.workers();
+        if workers.idle > 0 || workers.threads.len() >= MAX_WORKERS {
+            return Ok(());
+        }
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = thread.spawn(move || {
+            // The last worker that ends closes the listener, so that calls fail.
+            let _ended = (shared.on_start)().and_then(|()| shared.work());
+        })?;
+        workers.threads.push(thread);
+        workers.idle += 1;
+        Ok(())
+    }
+
+    fn work(self: &Arc<Self>) -> io::Result<()> {
+        let mut worker = Worker::default();
+        loop {
+            let call = match sys::receive_notification(self.listener.as_fd()) {
+                Ok(call) => call,
+                // The caller was killed between the wake-up and now, or all of them were.
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::ENOENT | libc::EINTR) if !self.is_over() => continue,
+                    _ => return Err(error),
+                },
+            };
+            self.workers().idle -= 1;
+            // Without another thread calls take turns.
+            let _started = self.add_worker();
+            let errno = self.perform(&mut worker, &call);
+            // Before the answer: the next call may come at once, and here is who takes it.
+            self.workers().idle += 1;
+            // A caller that was killed meanwhile needs no answer.
+            drop(sys::answer(self.listener.as_fd(), call.id, errno));
+        }
+    }
+
+    /// Performs one call; returns its errno, 0 for success.
+    fn perform(&self, worker: &mut Worker, call: &Notification) -> i32 {
+        let handler = HANDLERS.iter().find(|(number, _)| *number == call.call);
+        let act = || {
+            let (_, handler) = handler.ok_or(Errno::ENOSYS)?;
+            let caller = Caller::of(self.listener.as_fd(), call)?;
+            handler(self, worker, &caller, &call.args)
+        };
+        // A caller must not wait for ever because of a fault of ours.
+        let result = catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::ENOSYS));
+        result.map_or_else(|errno| errno as i32, |()| 0)
+    }
+
+    /// Returns the Unix sockets of our own namespace.
+    fn host_sockets(&self) -> Option<&UnixDiag> {
+        let open = || unix_diag::open().map(UnixDiag::new).ok();
+        self.host_sockets.get_or_init(open).as_ref()
+    }
+
+    fn workers(&self) -> MutexGuard<'_, Workers> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether the broker was dropped, or every process under the filter is gone.
+    fn is_over(&self) -> bool {
+        let mut fds = [PollFd::new(self.listener.as_fd(), PollFlags::empty())];
+        let polled = poll(&mut fds, PollTimeout::ZERO);
+        let hung_up = fds[0]
+            .revents()
+            .is_some_and(|events| events.contains(PollFlags::POLLHUP));
+        self.is_over.load(Ordering::Relaxed) || (polled.is_ok() && hung_up)
+    }
+}
+
+impl Worker {
+    /// Returns this thread's line to the executor.
+    fn line(&mut self, executor: &Executor) -> Result<&Line, Errno> {
+        if self.line.is_none() {
+            // As for a call whose broker is gone.
+            self.line = Some(executor.open_line().map_err(|_| Errno::ENOSYS)?);
+        }
+        self.line.as_ref().ok_or(Errno::ENOSYS)
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+        loop {
+            let workers = self.0.workers();
+            let mut alive = workers
+                .threads
+                .iter()
+                .filter(|thread| !thread.is_finished());
+            let Some(thread) = alive.next() else { return };
+            // A signal that comes before the thread waits for a call is lost: once more.
+            for thread in [thread].into_iter().chain(alive) {
+                let _ended = pthread_kill(thread.as_pthread_t(), INTERRUPTION);
+            }
+            drop(workers);
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}

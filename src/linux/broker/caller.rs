@@ -1,0 +1,180 @@
+//! The process that made a call: what it points to, its descriptors, its view of the files.
+
+use std::ffi::OsString;
+use std::io::IoSliceMut;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::uio::{RemoteIoVec, process_vm_readv};
+use nix::unistd::Pid;
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags};
+
+use crate::linux::sys::{self, Notification};
+
+/// The calling thread. What was opened of it is its own, even if its number is used again.
+#[derive(Debug)]
+pub(super) struct Caller<'b> {
+    listener: BorrowedFd<'b>,
+    id: u64,
+    thread: i32,
+    pidfd: OwnedFd,
+}
+
+/// PIDFD_THREAD of linux/pidfd.h, since Linux 6.9: names a thread, which may have
+/// descriptors of its own.
+const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
+
+impl<'b> Caller<'b> {
+    /// Opens what is needed of the caller, and makes sure that it was still there.
+    pub(super) fn of(listener: BorrowedFd<'b>, call: &Notification) -> Result<Self, Errno> {
+        let pidfd = match pidfd_open(call.thread, PIDFD_THREAD) {
+            // KERNEL(6.9): only whole processes before.
+            Err(Errno::EINVAL) => {
+                let status = status_of(&open_proc(call.thread)?)?;
+                let process = number_at(&status, "Tgid:", 0).ok_or(Errno::ESRCH)?;
+                pidfd_open(process, PidfdFlags::empty())
+            }
+            other => other,
+        }?;
+        let caller = Self {
+            listener,
+            id: call.id,
+            thread: call.thread,
+            pidfd,
+        };
+        caller.check_pending().map(|()| caller)
+    }
+
+    /// Returns the number its call is answered by.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Tells whether it still waits for the answer.
+    pub(super) fn is_waiting(&self) -> bool {
+        sys::is_pending(self.listener, self.id)
+    }
+
+    /// Copies `len` bytes of its memory.
+    pub(super) fn read(&self, address: u64, len: usize) -> Result<Vec<u8>, Errno> {
+        let mut bytes = vec![0; len];
+        let base = usize::try_from(address).map_err(|_| Errno::EFAULT)?;
+        let read = process_vm_readv(
+            Pid::from_raw(self.thread),
+            &mut [IoSliceMut::new(&mut bytes)],
+            &[RemoteIoVec { base, len }],
+        )?;
+        // The call names a number: it was the caller's if that waits even now.
+        self.check_pending()?;
+        if read == len {
+            Ok(bytes)
+        } else {
+            Err(Errno::EFAULT)
+        }
+    }
+
+    /// Takes a copy of one of its descriptors.
+    pub(super) fn descriptor(&self, number: u64) -> Result<OwnedFd, Errno> {
+        // The kernel takes an int and looks at no other half.
+        let number = i32::from_ne_bytes(lower_half(number));
+        if number < 0 {
+            return Err(Errno::EBADF);
+        }
+        rustix::process::pidfd_getfd(&self.pidfd, number, PidfdGetfdFlags::empty()).map_err(errno)
+    }
+
+    /// Opens its root as a place.
+    pub(super) fn root(&self) -> Result<OwnedFd, Errno> {
+        self.open("root")
+    }
+
+    /// Opens its working directory as a place.
+    pub(super) fn working_directory(&self) -> Result<OwnedFd, Errno> {
+        self.open("cwd")
+    }
+
+    /// Returns what `self` and `thread-self` mean in the sandbox's `/proc`.
+    pub(super) fn own_names(&self) -> Result<(OsString, OsString), Errno> {
+        let proc = open_proc(self.thread)?;
+        self.check_pending()?;
+        let status = status_of(&proc)?;
+        // The first number is ours, the second the sandbox's.
+        let process = number_at(&status, "NStgid:", 1).ok_or(Errno::ENOENT)?;
+        let thread = number_at(&status, "NSpid:", 1).ok_or(Errno::ENOENT)?;
+        let names = (process.to_string(), format!("{process}/task/{thread}"));
+        Ok((names.0.into(), names.1.into()))
+    }
+
+    fn open(&self, name: &str) -> Result<OwnedFd, Errno> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let path = format!("/proc/{}/{name}", self.thread);
+        let place = openat(CWD, path, flags, Mode::empty()).map_err(errno)?;
+        self.check_pending().map(|()| place)
+    }
+
+    fn check_pending(&self) -> Result<(), Errno> {
+        if self.is_waiting() {
+            Ok(())
+        } else {
+            Err(Errno::ESRCH)
+        }
+    }
+}
+
+/// Returns the half of an argument that holds an int.
+pub(super) fn lower_half(argument: u64) -> [u8; 4] {
+    let [a, b, c, d, ..] = argument.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d]).to_ne_bytes()
+}
+
+pub(super) fn errno(errno: rustix::io::Errno) -> Errno {
+    Errno::from_raw(errno.raw_os_error())
+}
+
+fn pidfd_open(pid: i32, flags: PidfdFlags) -> Result<OwnedFd, Errno> {
+    let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::ESRCH)?;
+    rustix::process::pidfd_open(pid, flags).map_err(errno)
+}
+
+/// Opens the directory of a thread in our `/proc`.
+fn open_proc(thread: i32) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(CWD, format!("/proc/{thread}"), flags, Mode::empty()).map_err(errno)
+}
+
+fn status_of(proc: &OwnedFd) -> Result<String, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat(proc, Path::new("status"), flags, Mode::empty()).map_err(errno)?;
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut std::fs::File::from(file), &mut text)
+        .map_err(|_| Errno::ESRCH)?;
+    Ok(text)
+}
+
+/// Returns the number at `index` of the line that starts with `field`.
+fn number_at(status: &str, field: &str, index: usize) -> Option<i32> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    line.split_whitespace().nth(index)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_in_the_status_of_a_process() {
+        let status = "Name:\tx\nTgid:\t7\nNStgid:\t70\t7\nNSpid:\t71\t8\n";
+        assert_eq!(number_at(status, "Tgid:", 0), Some(7));
+        assert_eq!(number_at(status, "NStgid:", 1), Some(7));
+        assert_eq!(number_at(status, "NSpid:", 1), Some(8));
+        assert_eq!(number_at(status, "NSpid:", 2), None);
+    }
+
+    #[test]
+    fn garbage_in_the_upper_half_of_a_descriptor_is_not_looked_at() {
+        assert_eq!(i32::from_ne_bytes(lower_half(0xdead_0000_0000_0003)), 3);
+        assert_eq!(i32::from_ne_bytes(lower_half(0xffff_ffff)), -1);
+    }
+}

@@ -1,0 +1,163 @@
+//! `connect`: sockets of the sandbox among themselves, and those of the host that are listed.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+use rustix::net::{AddressFamily, SocketType, sockopt};
+
+use super::caller::{Caller, errno, lower_half};
+use super::{Shared, Worker, resolve};
+use crate::audit::event::{Code, Event, Kind, Rule, Suggest, Verdict};
+use crate::linux::executor::{self, Destination, MAX_ADDRESS};
+use crate::linux::sys;
+use crate::linux::unix_diag::{Inode, UnixDiag};
+
+/// Where the path of a Unix address starts, and how long the whole is at most; see unix(7).
+const PATH_OFFSET: usize = 2;
+const MAX_UNIX_ADDRESS: usize = 110;
+
+/// Performs `connect(socket, address, length)`.
+pub(super) fn perform(
+    broker: &Shared,
+    worker: &mut Worker,
+    caller: &Caller<'_>,
+    args: &[u64; 6],
+) -> Result<(), Errno> {
+    let socket = caller.descriptor(args[0])?;
+    let domain = sockopt::socket_domain(&socket).map_err(errno)?;
+    let len = usize::try_from(i32::from_ne_bytes(lower_half(args[2])));
+    let len = len.ok().filter(|&len| len <= MAX_ADDRESS);
+    let address = caller.read(args[1], len.ok_or(Errno::EINVAL)?)?;
+    // What a socket reaches by number or abstract name, it reaches in its own namespace.
+    if sys::network_namespace(socket.as_fd()).ok() != Some(broker.namespace) {
+        return Err(Errno::EACCES);
+    }
+    if domain != AddressFamily::UNIX {
+        // Of other families none looks at who connects.
+        let connect = || sys::connect(socket.as_fd(), &address);
+        return broker.watch.perform(caller, connect);
+    }
+    let Some(path) = path_of(&socket, &address)? else {
+        let to = Destination::Address(&address);
+        return have_executed(broker, worker, caller, &socket, to);
+    };
+    let place = resolve::open(caller, path)?;
+    match side_of(broker, &place)? {
+        Side::Inside => {
+            let to = Destination::Place(place.as_fd());
+            have_executed(broker, worker, caller, &socket, to)
+        }
+        Side::Outside => {
+            let connect = || executor::connect_to_place(&socket, &place);
+            broker.watch.perform(caller, connect)
+        }
+    }
+}
+
+/// Who may connect to a place.
+enum Side {
+    /// The executor: a socket of the sandbox, or no socket at all.
+    Inside,
+    /// The broker: a socket of the host that is listed.
+    Outside,
+}
+
+/// Has the executor connect `socket`; one that is gone is started again by the next call.
+fn have_executed(
+    broker: &Shared,
+    worker: &mut Worker,
+    caller: &Caller<'_>,
+    socket: &OwnedFd,
+    to: Destination<'_>,
+) -> Result<(), Errno> {
+    let line = worker.line(&broker.executor)?;
+    let is_wanted = || caller.is_waiting();
+    let result = broker.executor.connect(line, socket.as_fd(), to, is_wanted);
+    result.map_err(|errno| {
+        errno.unwrap_or_else(|| {
+            worker.line = None;
+            Errno::ENOSYS
+        })
+    })
+}
+
+/// Returns the path of a Unix address; `None` for what the kernel looks up by other means, or
+/// refuses.
+fn path_of<'a>(socket: &OwnedFd, address: &'a [u8]) -> Result<Option<&'a [u8]>, Errno> {
+    let connected = [SocketType::STREAM, SocketType::SEQPACKET];
+    if !connected.contains(&sockopt::socket_type(socket).map_err(errno)?) {
+        return Err(Errno::EPERM);
+    }
+    let Some((family, path)) = address.split_at_checked(PATH_OFFSET) else {
+        return Ok(None);
+    };
+    let is_unix = family == AddressFamily::UNIX.as_raw().to_ne_bytes();
+    // A leading NUL is an abstract name.
+    if !is_unix || address.len() > MAX_UNIX_ADDRESS || matches!(path, [] | [0, ..]) {
+        return Ok(None);
+    }
+    Ok(path.split(|&byte| byte == 0).next())
+}
+
+/// Decides on a place, which is held open: nothing can take its inode number meanwhile.
+fn side_of(broker: &Shared, place: &OwnedFd) -> Result<Side, Errno> {
+    let found = rustix::fs::fstat(place).map_err(errno)?;
+    if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
+        return Ok(Side::Inside);
+    }
+    let inode = Inode::of(&found);
+    // A kernel that cannot tell is one that says no.
+    let listens =
+        |diag: &UnixDiag| inode.is_some_and(|inode| diag.listens_at(inode).unwrap_or(false));
+    if listens(&broker.own_sockets) {
+        return Ok(Side::Inside);
+    }
+    let path = path_to(place)?;
+    if let Some(entry) = broker.policy.check(&path)
+        && is_on_host(&path, &found)
+    {
+        let rule = Some(Rule::new(&entry.text, &entry.origin));
+        record(broker, &path, Verdict::Allowed, Code::SocketListed, rule);
+        return Ok(Side::Outside);
+    }
+    if broker.host_sockets().is_some_and(listens) {
+        record(broker, &path, Verdict::Denied, Code::SocketUnlisted, None);
+        return Err(Errno::EACCES);
+    }
+    // Nobody we know of listens: programs remove such a leftover and take its name.
+    Err(Errno::ECONNREFUSED)
+}
+
+/// Returns the path of a place in the sandbox's view, free of links.
+fn path_to(place: &OwnedFd) -> Result<PathBuf, Errno> {
+    let link = format!("/proc/self/fd/{}", place.as_raw_fd());
+    let text = rustix::fs::readlink(link, Vec::new()).map_err(errno)?;
+    Ok(Path::new(std::ffi::OsStr::from_bytes(text.as_bytes())).to_owned())
+}
+
+/// Tells whether the host has the same file at `path`: the sandbox's view may show another.
+fn is_on_host(path: &Path, found: &rustix::fs::Stat) -> bool {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    rustix::fs::openat2(CWD, path, flags, Mode::empty(), resolve)
+        .and_then(rustix::fs::fstat)
+        .is_ok_and(|there| (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino))
+}
+
+fn record(broker: &Shared, path: &Path, verdict: Verdict, code: Code, rule: Option<Rule<'_>>) {
+    let target = path.to_string_lossy();
+    let suggest = (verdict == Verdict::Denied).then(|| Suggest {
+        key: "network.allowUnixSockets",
+        add: &target,
+    });
+    broker.audit.record(&Event {
+        target: Some(&target),
+        verdict: Some(verdict),
+        rule,
+        suggest,
+        ..Event::new(Kind::Socket, "connect", code)
+    });
+}
