@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::harness::run;
 use super::User;
+use super::harness::run;
 
 #[test]
 fn every_spelling_of_a_path_is_the_same_rule() {

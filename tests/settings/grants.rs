@@ -111,6 +111,7 @@ fn no_network_beats_every_layer() {
     assert!(server.is_reached(&user, &[]) && !server.is_reached(&user, &["--no-network"]));
     user.settings(r#"{"network":{"mode":"open"}}"#);
     assert!(server.is_reached(&user, &[]) && !server.is_reached(&user, &["--no-network"]));
+    user.settings("{}");
     let both = ["--allow-domain", "127.0.0.1", "--no-network"];
     assert!(!server.is_reached(&user, &both));
     assert!(server.is_reached(&user, &both[..2]));
