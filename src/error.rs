@@ -55,6 +55,22 @@ impl Error {
         }))
     }
 
+    /// Makes one error of several that do not depend on one another: a line each, the kind and
+    /// the remedy of the first.
+    pub fn joined(errors: Vec<Self>) -> Option<Self> {
+        const SHOWN: usize = 20;
+        let mut lines: Vec<_> = errors.iter().take(SHOWN).map(ToString::to_string).collect();
+        if errors.len() > SHOWN {
+            lines.push(format!("and {} more", errors.len() - SHOWN));
+        }
+        let first = errors.into_iter().next()?;
+        let joined = Self::new(first.kind(), lines.join("\n"));
+        Some(match first.hint() {
+            Some(hint) => joined.with_hint(hint),
+            None => joined,
+        })
+    }
+
     /// Adds the system call that failed and the errno it gave.
     #[must_use]
     pub fn call(mut self, call: impl Into<String>, source: impl Into<io::Error>) -> Self {

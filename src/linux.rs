@@ -90,7 +90,7 @@ impl Backend for Linux {
 /// The mount table cannot be read.
 pub fn complete(policy: &mut Policy, host: &Host) -> Result<()> {
     cover_aliases(policy)?;
-    for runs in RunDirectory::other_runs(host) {
+    if let Some(runs) = RunDirectory::runs_of(host, &policy.filesystem) {
         policy.filesystem.hide_runs(runs);
     }
     Ok(())

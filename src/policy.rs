@@ -9,6 +9,7 @@ pub mod filesystem;
 mod generator;
 pub mod host;
 pub mod hostname;
+mod inject;
 mod layers;
 pub mod network;
 pub mod path;
@@ -45,6 +46,7 @@ impl Policy {
     /// # Errors
     /// An entry cannot be understood, or cannot be enforced.
     pub fn from_settings(settings: &Settings, host: &Host) -> Result<Self> {
+        inject::check(settings)?;
         let effective = layers::join(settings, host)?;
         let filesystem = filesystem::Filesystem::from_lists(&effective.filesystem, host)?;
         // Asked for only where some name may be dialled: no other decision looks at them.

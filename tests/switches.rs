@@ -86,7 +86,7 @@ fn on_an_open_network_no_socket_of_the_host_is_in_reach() {
 #[test]
 fn no_rules_for_files_still_keep_the_settings_and_the_kernels_trees() {
     let scratch = Scratch::new("disabled");
-    let secret = scratch.file("secret", &canary());
+    let secret = scratch.file("secret", canary());
     let act =
         "cat secret; echo new >made; echo {} >settings.json; echo x >/proc/sys/kernel/core_pattern";
     let settings = scratch.path("settings.json");

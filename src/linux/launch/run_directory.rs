@@ -46,10 +46,7 @@ impl RunDirectory {
     /// No temporary directory of this machine can be used.
     pub fn create(host: &Host, policy: &Filesystem) -> Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        let mut bases = bases(host);
-        // A stable sort: the caller's own choice stays first among equals.
-        bases.sort_by_key(|base| policy.access(base.as_path()) == Access::Write);
-        for base in &bases {
+        for base in bases(host, policy) {
             match Self::create_in(base.as_path(), host.uid) {
                 Ok(directory) => return Ok(directory),
                 Err(error) => last = error,
@@ -147,16 +144,11 @@ impl RunDirectory {
         })
     }
 
-    /// Returns the directories in the usual places that hold runs of this user.
-    pub fn other_runs(host: &Host) -> Vec<RealPath> {
-        let bases = bases(host).into_iter();
-        let usual = bases.map(|base| base.as_path().join(format!("srt-{}", host.uid)));
-        let mut all: Vec<PathBuf> = usual.collect();
-        all.sort();
-        all.dedup();
-        all.iter()
-            .filter_map(|path| RealPath::resolve(path).ok())
-            .collect()
+    /// Returns the directory that holds the runs of this user, where the next would lie, if
+    /// there is one.
+    pub fn runs_of(host: &Host, policy: &Filesystem) -> Option<RealPath> {
+        let first = bases(host, policy).into_iter().next()?;
+        RealPath::resolve(&first.as_path().join(format!("srt-{}", host.uid))).ok()
     }
 
     /// Returns the path of the socket that init connects to.
@@ -232,17 +224,21 @@ impl Drop for RunDirectory {
     }
 }
 
-/// Lists where a private directory may be made, the caller's choice first.
-fn bases(host: &Host) -> Vec<RealPath> {
+/// Lists where a private directory may be made: first where the command may not write, and
+/// among equals the caller's choice.
+fn bases(host: &Host, policy: &Filesystem) -> Vec<RealPath> {
     let own = host
         .var("TMPDIR")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute());
     let usual = ["/tmp", "/var/tmp"].map(PathBuf::from);
-    own.into_iter()
+    let bases = own
+        .into_iter()
         .chain(usual)
-        .filter_map(|path| RealPath::resolve(&path).ok())
-        .collect()
+        .filter_map(|path| RealPath::resolve(&path).ok());
+    let mut bases: Vec<_> = bases.collect();
+    bases.sort_by_key(|base| policy.access(base.as_path()) == Access::Write);
+    bases
 }
 
 /// Makes `path`, or accepts one that is there: a directory of this user, closed to others.

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use super::hosts::Hosts;
 use super::pattern::{List, Rule};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::settings::Entry;
 
 /// One list, in the order of the settings.
@@ -21,16 +21,23 @@ impl Table {
     /// Parses the entries of one list.
     ///
     /// # Errors
-    /// The first entry that is no host pattern, or allows more than one can mean.
+    /// Names every entry that is no host pattern, or allows more than one can mean.
     pub(crate) fn parse(entries: &[Entry], list: List) -> Result<Self> {
         let mut rules = Vec::with_capacity(entries.len());
+        let mut errors = Vec::new();
         for entry in entries {
-            rules.push(Rule::parse(entry, list)?);
+            match Rule::parse(entry, list) {
+                Ok(rule) => rules.push(rule),
+                Err(error) => errors.push(error),
+            }
         }
-        Ok(Self {
-            rules,
-            by_hosts: OnceLock::new(),
-        })
+        match Error::joined(errors) {
+            Some(error) => Err(error),
+            None => Ok(Self {
+                rules,
+                by_hosts: OnceLock::new(),
+            }),
+        }
     }
 
     pub(crate) fn rules(&self) -> &[Rule] {
