@@ -100,7 +100,13 @@ pub fn serve(
 }
 
 /// Serves on the calling thread, until `stop` is readable or the sender of `end` is gone.
-fn work(listeners: Listeners, proxy: Proxy, stop: OwnedFd, ready: impl FnOnce()) -> io::Result<()> {
+fn work(
+    listeners: Listeners,
+    proxy: Proxy,
+    stop: OwnedFd,
+    mut end: watch::Receiver<()>,
+    ready: impl FnOnce(),
+) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(MAX_LOOKUPS)
