@@ -165,6 +165,8 @@ fn hosts_are_bounded_and_denied_for_everybody() {
     assert!(!reached(&allow));
     user.settings(r#"{"network":{"mode":"open"}}"#);
     etc.refuses(&user, &allow, ".srt-settings.json:1:");
+    etc.set("{}");
+    assert!(reached(&[]));
 }
 
 #[test]

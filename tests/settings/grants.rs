@@ -75,7 +75,6 @@ fn keys_whose_capability_is_missing_stop_the_run_unless_they_ask_for_nothing() {
     let user = User::new("missing");
     let table = [
         ("allowNestedUserNamespaces", "true", "false"),
-        ("network.allowAllUnixSockets", "true", "false"),
         (
             "network.parentProxy",
             r#"{"http":"http://proxy.test:1"}"#,
@@ -110,6 +109,9 @@ fn no_network_beats_every_layer() {
     let server = Server::start();
     user.settings(r#"{"network":{"allowedDomains":["127.0.0.1"]}}"#);
     assert!(server.is_reached(&user, &[]) && !server.is_reached(&user, &["--no-network"]));
+    user.settings(r#"{"network":{"mode":"open"}}"#);
+    assert!(server.is_reached(&user, &[]) && !server.is_reached(&user, &["--no-network"]));
+    user.settings("{}");
     let both = ["--allow-domain", "127.0.0.1", "--no-network"];
     assert!(!server.is_reached(&user, &both));
     assert!(server.is_reached(&user, &both[..2]));

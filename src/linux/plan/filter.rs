@@ -77,8 +77,8 @@ pub(super) fn for_caller(is_root: bool, policy: &Policy) -> Vec<Filter> {
 
 /// Returns the program that stops what the broker performs; `None` where it judges nothing.
 pub(super) fn performed(policy: &Policy) -> Option<Filter> {
-    let is_filtered = policy.network_mode == NetworkMode::Filtered;
-    let judges = is_filtered && !policy.sockets.all_are_open();
+    let has_own_network = policy.network_mode == NetworkMode::Filtered;
+    let judges = has_own_network && !policy.sockets.all_are_open();
     judges.then_some(filter!("performed"))
 }
 
