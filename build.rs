@@ -20,16 +20,21 @@ const NEWER: [(&str, u32); 1] = [("open_tree_attr", 467)];
 const FIRST_UNKNOWN: u32 = 470;
 
 /// Calls that only x86 has; other architectures have the `*at` form alone.
-const X86_ONLY: [&str; 9] = [
+const X86_ONLY: [&str; 14] = [
+    "_sysctl",
     "chmod",
     "creat",
+    "get_thread_area",
     "ioperm",
     "iopl",
     "mkdir",
     "mknod",
     "modify_ldt",
     "open",
+    "set_thread_area",
+    "sysfs",
     "uselib",
+    "ustat",
 ];
 
 /// Longest program the kernel takes, BPF_MAXINSNS of linux/bpf_common.h.
@@ -61,7 +66,7 @@ const X32_SYSCALL_BIT: u32 = 0x4000_0000;
 /// ptrace(2). Filters see it, the kernel runs nothing.
 const SKIPPED: u32 = u32::MAX;
 
-/// A profile file: seccompiler's format, cut down to what the profiles use. A map would let a
+/// `default.json`: seccompiler's format, cut down to what the profiles use. A map would let a
 /// second filter of one name take the place of the first.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -75,7 +80,25 @@ struct Profile {
     setid_absent: Filter,
 }
 
+/// `strict.json`: what is refused besides. A program of its own, since the strictest answer
+/// of all programs counts.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Strict {
+    refuse: Filter,
+    absent: Filter,
+}
+
+/// `nested.json`: rules of `refuse` that each grade of nesting lifts, the second those of the
+/// first too.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nested {
+    userns: Vec<Rule>,
+    mounts: Vec<Rule>,
+}
+
+#[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Filter {
     default_action: DefaultAction,
@@ -84,13 +107,13 @@ struct Filter {
     rules: Vec<Rule>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum DefaultAction {
     Allow,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum FilterAction {
     /// The call fails with this number.
@@ -101,7 +124,7 @@ enum FilterAction {
 
 impl FilterAction {
     /// Returns the action as seccompiler writes it, which knows no notification.
-    fn for_seccompiler(&self) -> serde_json::Value {
+    fn for_seccompiler(self) -> serde_json::Value {
         match self {
             Self::Errno(errno) => json!({ "errno": errno }),
             Self::Notify => json!({ "trace": STAND_IN }),
@@ -109,15 +132,25 @@ impl FilterAction {
     }
 
     /// Returns what the program gives to the kernel.
-    fn answer(&self) -> u32 {
+    fn answer(self) -> u32 {
         match self {
-            Self::Errno(errno) => RET_ERRNO | u32::from(*errno),
+            Self::Errno(errno) => RET_ERRNO | u32::from(errno),
             Self::Notify => RET_USER_NOTIF,
+        }
+    }
+
+    /// Names the action for people; see the table of `srt ctl doctor --syscalls`.
+    fn shown(self) -> Result<&'static str> {
+        match self {
+            Self::Errno(1) => Ok("EPERM"),
+            Self::Errno(38) => Ok("ENOSYS"),
+            Self::Errno(errno) => Err(format!("errno {errno} has no name here").into()),
+            Self::Notify => Ok("broker"),
         }
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
     syscall: String,
@@ -127,7 +160,7 @@ struct Rule {
     comment: String,
 }
 
-#[derive(Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 struct Condition {
     index: u8,
@@ -139,14 +172,29 @@ struct Condition {
     comment: String,
 }
 
+impl Condition {
+    fn shown(&self) -> String {
+        let Self { index, val, .. } = self;
+        let test = match self.op {
+            Operator::Eq => format!("args[{index}] == {val:#x}"),
+            Operator::Ne => format!("args[{index}] != {val:#x}"),
+            Operator::MaskedEq(mask) => format!("args[{index}] & {mask:#x} == {val:#x}"),
+        };
+        match self.comment.as_str() {
+            "" => test,
+            comment => format!("{test} ({comment})"),
+        }
+    }
+}
+
 /// The kernel reads an int: with a 64-bit comparison, garbage in the upper half passes.
-#[derive(Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Width {
     Dword,
 }
 
-#[derive(Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Serialize, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 enum Operator {
     Eq,
@@ -163,8 +211,7 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=build.rs");
     let arch_name = std::env::var("CARGO_CFG_TARGET_ARCH")?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    let profile = Path::new("seccomp-profiles/default.json");
-    let text = fs::read_to_string(profile)?;
+    let filters = filters(Path::new("seccomp-profiles"))?;
     // Both are compiled everywhere, so that a rule one of them lacks is found on the other.
     for (name, arch) in [
         ("x86_64", TargetArch::x86_64),
@@ -172,8 +219,18 @@ fn main() -> Result<()> {
     ] {
         let directory = out.join(name);
         fs::create_dir_all(&directory)?;
-        compile(&text, arch, &directory)
-            .map_err(|error| format!("{}: {error}", profile.display()))?;
+        let mut ledger = String::from("&[\n");
+        for (name, filter) in &filters {
+            let rules = of_architecture(&filter.rules, arch);
+            // No run is nested yet, so that nothing could print these.
+            if !name.starts_with("refuse-") {
+                write_ledger(&mut ledger, name, filter.filter_action, &rules)?;
+            }
+            compile(name, filter, rules, arch, &directory)
+                .map_err(|error| format!("{name}: {error}"))?;
+        }
+        ledger.push_str("]\n");
+        fs::write(directory.join("ledger.rs"), ledger)?;
     }
     if !out.join(&arch_name).is_dir() {
         return Err(
@@ -184,9 +241,20 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-fn compile(text: &str, arch: TargetArch, directory: &Path) -> Result<()> {
-    let profile: Profile = serde_json::from_str(text)?;
-    for (name, mut filter) in [
+/// Reads the profiles and returns every program to compile with its name.
+fn filters(profiles: &Path) -> Result<Vec<(&'static str, Filter)>> {
+    let profile: Profile = read(&profiles.join("default.json"))?;
+    let strict: Strict = read(&profiles.join("strict.json"))?;
+    let nested: Nested = read(&profiles.join("nested.json"))?;
+    for (stricter, base) in [
+        (&strict.refuse, &profile.refuse),
+        (&strict.absent, &profile.absent),
+    ] {
+        check_adds(&stricter.rules, &base.rules)?;
+    }
+    let userns = lifted(&profile.refuse, &nested.userns)?;
+    let mounts = lifted(&userns, &nested.mounts)?;
+    let filters = vec![
         ("refuse", profile.refuse),
         ("absent", profile.absent),
         ("unix", profile.unix),
@@ -194,23 +262,93 @@ fn compile(text: &str, arch: TargetArch, directory: &Path) -> Result<()> {
         ("performed", profile.performed),
         ("setid", profile.setid),
         ("setid-absent", profile.setid_absent),
-    ] {
+        ("strict-refuse", strict.refuse),
+        ("strict-absent", strict.absent),
+        ("refuse-userns", userns),
+        ("refuse-mounts", mounts),
+    ];
+    for (name, filter) in &filters {
         check_ledger(name, &filter.rules)?;
-        if arch != TargetArch::x86_64 {
-            filter
-                .rules
-                .retain(|rule| !X86_ONLY.contains(&rule.syscall.as_str()));
-        }
-        let numbers = take_newer(&mut filter.rules)?;
-        let single = json!({ name: {
-            "default_action": filter.default_action,
-            "filter_action": filter.filter_action.for_seccompiler(),
-            "filter": filter.rules,
-        }});
-        let programs = compile_from_json(single.to_string().as_bytes(), arch)?;
-        let program = guarded(&programs[name], arch, &filter.filter_action, &numbers)?;
-        fs::write(directory.join(format!("{name}.bpf")), bytes(&program))?;
     }
+    check_ledger("nested userns", &nested.userns)?;
+    check_ledger("nested mounts", &nested.mounts)?;
+    Ok(filters)
+}
+
+fn read<T: for<'de> Deserialize<'de>>(file: &Path) -> Result<T> {
+    let text = fs::read_to_string(file)?;
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()).into())
+}
+
+/// A rule that the default profile has already would tell readers of a difference that is none.
+fn check_adds(rules: &[Rule], base: &[Rule]) -> Result<()> {
+    let known = |rule: &&Rule| {
+        base.iter().any(|other| {
+            other.syscall == rule.syscall && (other.args.is_none() || other.args == rule.args)
+        })
+    };
+    match rules.iter().find(known) {
+        Some(rule) => Err(format!("strict: {} is refused by default", rule.syscall).into()),
+        None => Ok(()),
+    }
+}
+
+/// Takes `rules` out of a filter. One that is not in it is an error: the ledger of what is
+/// lifted would tell of something else than what is.
+fn lifted(filter: &Filter, rules: &[Rule]) -> Result<Filter> {
+    let mut left = filter.clone();
+    for rule in rules {
+        let same = |other: &Rule| other.syscall == rule.syscall && other.args == rule.args;
+        let at = left.rules.iter().position(same);
+        let at = at.ok_or_else(|| format!("nested: no rule for {} to lift", rule.syscall))?;
+        left.rules.remove(at);
+    }
+    Ok(left)
+}
+
+fn of_architecture(rules: &[Rule], arch: TargetArch) -> Vec<Rule> {
+    let has =
+        |rule: &&Rule| arch == TargetArch::x86_64 || !X86_ONLY.contains(&rule.syscall.as_str());
+    rules.iter().filter(has).cloned().collect()
+}
+
+/// Adds the rules to the table that `srt ctl doctor --syscalls` prints.
+fn write_ledger(
+    ledger: &mut String,
+    filter: &str,
+    action: FilterAction,
+    rules: &[Rule],
+) -> Result<()> {
+    let action = action.shown()?;
+    for rule in rules {
+        let conditions = rule.args.iter().flatten().map(Condition::shown);
+        let conditions = conditions.collect::<Vec<_>>().join(" and ");
+        let (syscall, reason) = (&rule.syscall, &rule.comment);
+        writeln!(
+            ledger,
+            "Line {{ filter: {filter:?}, syscall: {syscall:?}, conditions: {conditions:?}, \
+             action: {action:?}, reason: {reason:?} }},"
+        )?;
+    }
+    Ok(())
+}
+
+fn compile(
+    name: &str,
+    filter: &Filter,
+    mut rules: Vec<Rule>,
+    arch: TargetArch,
+    directory: &Path,
+) -> Result<()> {
+    let numbers = take_newer(&mut rules)?;
+    let single = json!({ name: {
+        "default_action": filter.default_action,
+        "filter_action": filter.filter_action.for_seccompiler(),
+        "filter": rules,
+    }});
+    let programs = compile_from_json(single.to_string().as_bytes(), arch)?;
+    let program = guarded(&programs[name], arch, filter.filter_action, &numbers)?;
+    fs::write(directory.join(format!("{name}.bpf")), bytes(&program))?;
     Ok(())
 }
 
@@ -261,7 +399,7 @@ fn take_newer(rules: &mut Vec<Rule>) -> Result<Vec<u32>> {
 fn guarded(
     program: &BpfProgram,
     arch: TargetArch,
-    action: &FilterAction,
+    action: FilterAction,
     numbers: &[u32],
 ) -> Result<BpfProgram> {
     let load = program.get(LOAD_NUMBER).ok_or("the program is too short")?;

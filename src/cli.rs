@@ -3,6 +3,7 @@
 mod completions;
 mod config;
 pub mod ctl;
+mod doctor;
 mod explain;
 mod init;
 mod layers;

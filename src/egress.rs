@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tokio::runtime::Builder;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::audit::Audit;
 use crate::policy::network::Network;
@@ -73,26 +73,40 @@ pub fn serve(
         worker: 0,
     };
     let workers = thread::available_parallelism().map_or(1, usize::from);
+    let (first, end) = watch::channel(());
     thread::scope(|scope| {
+        // Dropped however this closure ends: no worker outlives the first.
+        let _first = first;
         for worker in 1..workers.min(MAX_WORKERS) {
-            let (listeners, stop) = (listeners.try_clone()?, stop.try_clone()?);
-            let proxy = Proxy {
-                worker,
-                ..proxy.clone()
+            // Where no further descriptor or thread may be had, fewer serve.
+            let (Ok(listeners), Ok(stop)) = (listeners.try_clone(), stop.try_clone()) else {
+                break;
             };
-            let run = move || work(listeners, proxy, stop, || {});
+            let (proxy, end) = (
+                Proxy {
+                    worker,
+                    ..proxy.clone()
+                },
+                end.clone(),
+            );
+            let run = move || work(listeners, proxy, stop, end, || {});
             let thread = thread::Builder::new().stack_size(STACK);
-            // Where no further thread may be made, fewer serve.
             if thread.spawn_scoped(scope, run).is_err() {
                 break;
             }
         }
-        work(listeners, proxy, stop, ready)
+        work(listeners, proxy, stop, end.clone(), ready)
     })
 }
 
-/// Serves on the calling thread.
-fn work(listeners: Listeners, proxy: Proxy, stop: OwnedFd, ready: impl FnOnce()) -> io::Result<()> {
+/// Serves on the calling thread, until `stop` is readable or the sender of `end` is gone.
+fn work(
+    listeners: Listeners,
+    proxy: Proxy,
+    stop: OwnedFd,
+    mut end: watch::Receiver<()>,
+    ready: impl FnOnce(),
+) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(MAX_LOOKUPS)
@@ -115,7 +129,10 @@ fn work(listeners: Listeners, proxy: Proxy, stop: OwnedFd, ready: impl FnOnce())
         stop.set_nonblocking(true)?;
         let stop = tokio::net::UnixStream::from_std(stop)?;
         ready();
-        stop.readable().await
+        tokio::select! {
+            stopped = stop.readable() => stopped,
+            _first_is_gone = end.changed() => Ok(()),
+        }
     });
     // A look-up that hangs in its thread must not hold up the end.
     runtime.shutdown_background();

@@ -54,7 +54,9 @@ impl Backend for Linux {
         })?;
         cover_aliases(policy)?;
         let run = RunDirectory::create(host, &policy.filesystem)?;
-        policy.filesystem.hide_runs(run.all_runs()?);
+        for runs in run.all_runs()? {
+            policy.filesystem.hide_runs(runs);
+        }
         let tmpdir = match own_tmpdir(policy, host) {
             Some(path) => path,
             None => {
@@ -90,7 +92,7 @@ impl Backend for Linux {
 /// The mount table cannot be read.
 pub fn complete(policy: &mut Policy, host: &Host) -> Result<()> {
     cover_aliases(policy)?;
-    if let Some(runs) = RunDirectory::runs_of(host, &policy.filesystem) {
+    for runs in RunDirectory::runs_of(host, &policy.filesystem) {
         policy.filesystem.hide_runs(runs);
     }
     Ok(())

@@ -19,8 +19,8 @@ mod wide;
 pub use host::Host;
 
 use crate::error::Result;
-pub use crate::settings::NetworkMode;
 use crate::settings::{self, Settings};
+pub use crate::settings::{NetworkMode, SeccompProfile};
 
 /// What one run may do.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub struct Policy {
     pub environment: environment::Environment,
     /// Whether there are proxies at all.
     pub network_mode: NetworkMode,
+    /// Which system calls the command does without.
+    pub seccomp_profile: SeccompProfile,
     /// What an untrusted project's file narrowed.
     pub notes: Vec<String>,
 }
@@ -69,6 +71,7 @@ impl Policy {
             sockets,
             environment,
             network_mode: settings.network.mode,
+            seccomp_profile: settings.seccomp_profile,
             notes: effective.notes,
         })
     }

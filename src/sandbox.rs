@@ -9,12 +9,14 @@ mod proxies;
 use crate::audit::Audit;
 use crate::backend::{Backend, Command, Held, Outcome};
 use crate::error::Result;
+use crate::linux::plan::filter;
 use crate::linux::{self, Linux};
 use crate::policy::{Host, NetworkMode, Policy};
 use crate::settings::Settings;
 use proxies::Proxies;
 
 pub use crate::linux::launch::descriptors::check_kept;
+pub use crate::linux::plan::filter::Line;
 pub use crate::linux::plan::mounts::private_access;
 
 /// Runs `command` under `settings` and returns how it ended.
@@ -64,6 +66,16 @@ pub fn dry_run(
         shown += &format!("directory: make {}, writable\n", path.display());
     }
     Ok(format!("{shown}{plan}\n"))
+}
+
+/// Returns every system call that a command under `settings` does without, and why.
+///
+/// # Errors
+/// As for [`run`], as far as it depends on the settings.
+pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
+    settings.refuse_unbuilt()?;
+    let policy = Policy::from_settings(settings, host)?;
+    Ok(filter::lines(&filter::of(&policy, host)))
 }
 
 fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {

@@ -45,6 +45,8 @@ pub struct Settings {
     pub git: Git,
     /// `credentials`: files and variables that hold secrets.
     pub credentials: Credentials,
+    /// `seccompProfile`: which system calls the command does without.
+    pub seccomp_profile: SeccompProfile,
     /// Every value of every layer, by key; what the fields above are made of.
     pub values: Values,
     /// Granting lists of the system's file, which bound those of all layers above it.
@@ -85,6 +87,16 @@ pub enum NetworkMode {
     Filtered,
     /// As any program of the host.
     Open,
+}
+
+/// Which system calls the command does without; see `seccomp-profiles`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SeccompProfile {
+    /// What gives a way out or a way around the rules, and what no ordinary program needs.
+    #[default]
+    Default,
+    /// What builds, compilers and interpreters do without, too.
+    Strict,
 }
 
 /// `filesystem`, as written.
@@ -190,6 +202,10 @@ impl Settings {
             Some("open") => NetworkMode::Open,
             _ => NetworkMode::Filtered,
         };
+        let seccomp_profile = match values.text("seccompProfile") {
+            Some("strict") => SeccompProfile::Strict,
+            _ => SeccompProfile::Default,
+        };
         Self {
             network: Network {
                 mode,
@@ -219,6 +235,7 @@ impl Settings {
                 files: denied(&values, "credentials.files", "path"),
                 variables: denied(&values, "credentials.envVars", "name"),
             },
+            seccomp_profile,
             values,
             ..Self::default()
         }

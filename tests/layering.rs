@@ -21,7 +21,10 @@ const TABLE: [Row; 20] = [
     ("policy", &["error", "settings", "audit::event"]),
     ("egress", &["error", "policy", "audit"]),
     ("backend", &["error", "policy"]),
-    ("linux::support", &["error", "linux::sys"]),
+    (
+        "linux::support",
+        &["error", "linux::sys", "linux::unix_diag"],
+    ),
     (
         "linux::plan",
         &["error", "policy", "backend", "linux::support"],

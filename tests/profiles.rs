@@ -132,6 +132,28 @@ fn a_fresh_home_gets_the_directories_and_the_command_may_write_them() {
 }
 
 #[test]
+fn what_a_run_will_make_is_explained_as_the_run_does() {
+    let scratch = Scratch::new("explained");
+    let explain = |act: &str, path: &str| {
+        let target = format!("path:~/{path}");
+        ctl(&scratch, &["explain", act, "-t", "rust", &target])
+    };
+    let place = "by filesystem.allowWrite `~/.cargo/registry/` (profile rust:";
+    for made in [false, true] {
+        let ran = explain("--write", ".cargo/registry/x").succeeds();
+        assert!(ran.shows(place), "{}", ran.stdout);
+        assert_eq!(ran.shows("a run makes it first"), !made, "{}", ran.stdout);
+        let elsewhere = ["--write", "--deny-write", "~/.cargo"];
+        let target = "path:~/.cargo/registry/x";
+        let words = [&["explain", "-t", "rust"], &elsewhere[..], &[target]].concat();
+        assert_eq!(ctl(&scratch, &words).status, 1);
+        assert_eq!(explain("--write", ".cargo/x").status, 1);
+        let script = "echo x > ~/.cargo/registry/x && ! echo x > ~/.cargo/x";
+        profiled(&scratch, &["rust"]).sh(script).succeeds();
+    }
+}
+
+#[test]
 fn what_tools_outside_run_or_obey_stays_closed_under_all_profiles() {
     let scratch = Scratch::new("closed");
     let home = scratch.dir("home");

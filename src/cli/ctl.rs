@@ -6,7 +6,9 @@ use std::io::{BufRead, IsTerminal, Write};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
-use super::{Invocation, completions, config, explain, init, man, profile, schema, trust, usage};
+use super::{
+    Invocation, completions, config, doctor, explain, init, man, profile, schema, trust, usage,
+};
 use crate::error::{Error, Result};
 
 /// What `srt ctl` was asked for.
@@ -34,6 +36,8 @@ pub enum Word {
     Completions(completions::Options),
     /// show the settings in force
     Config(config::Options),
+    /// tell what this machine gives, and what is missing
+    Doctor(Box<doctor::Options>),
     /// say whether a path, host or socket is allowed, and why
     Explain(Box<explain::Options>),
     /// write a first settings file for the project here
@@ -106,6 +110,7 @@ pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation>
 pub fn run(options: &Options) -> Result<Answer> {
     let answer = match &options.word {
         Word::Config(options) => config::run(options),
+        Word::Doctor(options) => doctor::run(options),
         Word::Explain(options) => explain::run(options),
         Word::Completions(options) => completions::run(options),
         Word::Init(options) => init::run(options),

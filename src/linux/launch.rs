@@ -108,28 +108,11 @@ fn step_failed(call: &str, error: impl Into<std::io::Error>) -> Error {
     Error::new(Kind::Launch, "cannot start the sandbox").call(call, error)
 }
 
-/// Names the remedy for each way namespaces are refused; see clone(2) and
-/// user_namespaces(7).
 fn cannot_clone(error: std::io::Error) -> Error {
-    let hint = match error.raw_os_error() {
-        Some(libc::ENOSPC) => {
-            "a limit on namespaces is reached: raise the sysctls user.max_user_namespaces, user.max_mnt_namespaces, user.max_pid_namespaces, user.max_net_namespaces"
-        }
-        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
-            "user namespaces are refused here: set kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, or, in a container, allow clone with namespace flags in its seccomp profile"
-        }
-        Some(libc::EINVAL) => {
-            "this kernel lacks a namespace: it needs CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS and CONFIG_CGROUPS"
-        }
-        Some(libc::EAGAIN) => "the limit on processes is reached: see ulimit -u",
-        Some(libc::EDEADLK) => {
-            "the program that embeds srt runs threads: start the sandbox before them"
-        }
-        _ => "see clone(2) for this error",
-    };
+    let remedy = support::remedy_for_namespaces(error.raw_os_error());
     Error::new(Kind::Unsupported, "cannot create namespaces")
         .call("clone3", error)
-        .with_hint(hint)
+        .with_hint(remedy)
 }
 
 impl Sandbox {

@@ -111,8 +111,8 @@ impl Plan {
         Ok(Self {
             mounts: mounts::plan(&policy.filesystem, layers),
             ruleset: ruleset::plan(&policy.filesystem, job_server, layers),
-            filters: filter::for_caller(host.uid == 0, &policy.sockets, policy.network_mode),
-            performed: filter::performed(&policy.sockets, policy.network_mode),
+            filters: filter::for_caller(host.uid == 0, policy),
+            performed: filter::performed(policy),
             network: policy.network_mode,
             listeners: match policy.network_mode {
                 NetworkMode::Filtered => listeners(),

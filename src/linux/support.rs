@@ -1,5 +1,10 @@
 //! What this machine offers, and the least a launch needs of it.
 
+mod files;
+mod kernel;
+mod network;
+pub mod probe;
+
 /// Oldest Landlock ABI a launch accepts (Linux 5.19): ABI 1 refuses every rename between
 /// directories, which breaks ordinary builds.
 pub const MIN_LANDLOCK_ABI: i32 = 2;
@@ -9,3 +14,24 @@ pub const MAX_LANDLOCK_ABI: i32 = 9;
 
 /// First Landlock ABI that keeps signals inside (Linux 6.12).
 pub const SIGNAL_SCOPE_ABI: i32 = 6;
+
+/// Names the remedy for each way namespaces are refused; see clone(2) and
+/// user_namespaces(7).
+pub(crate) fn remedy_for_namespaces(errno: Option<i32>) -> &'static str {
+    match errno {
+        Some(libc::ENOSPC) => {
+            "a limit on namespaces is reached: raise the sysctls user.max_user_namespaces, user.max_mnt_namespaces, user.max_pid_namespaces, user.max_net_namespaces"
+        }
+        Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
+            "user namespaces are refused here: set kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, or, in a container, allow clone with namespace flags in its seccomp profile"
+        }
+        Some(libc::EINVAL) => {
+            "this kernel lacks a namespace: it needs CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS and CONFIG_CGROUPS"
+        }
+        Some(libc::EAGAIN) => "the limit on processes is reached: see ulimit -u",
+        Some(libc::EDEADLK) => {
+            "the program that embeds srt runs threads: start the sandbox before them"
+        }
+        _ => "see clone(2) for this error",
+    }
+}

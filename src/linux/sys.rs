@@ -366,18 +366,23 @@ pub(crate) fn interrupt_calls_on(signal: Signal) -> io::Result<()> {
 
 /// Asks which Landlock ABI the running kernel has; 0 where it has none.
 pub(crate) fn landlock_abi() -> i32 {
+    ask_landlock_abi().unwrap_or(0)
+}
+
+/// Asks for the ABI as [`landlock_abi`] does, and tells why there is none.
+pub(crate) fn ask_landlock_abi() -> io::Result<i32> {
     const VERSION: c_int = 1;
     // SAFETY: with the version flag the call takes a null pointer and size 0; see
     // landlock_create_ruleset(2).
-    let abi = unsafe {
+    let abi = check(unsafe {
         libc::syscall(
             libc::SYS_landlock_create_ruleset,
             std::ptr::null::<u8>(),
             0,
             VERSION,
         )
-    };
-    i32::try_from(abi).unwrap_or(0).max(0)
+    })?;
+    Ok(i32::try_from(abi).unwrap_or(0))
 }
 
 /// Brings the loopback interface of this network namespace up.

@@ -38,8 +38,8 @@ pub struct Filesystem {
     pins: Vec<RealPath>,
     /// Directories of the launcher and above them.
     kept: Vec<PathBuf>,
-    /// Missing directories that the settings ask to be made.
-    unmade: Vec<PathBuf>,
+    /// Missing directories that the settings ask to be made, each with the entry that does.
+    unmade: Vec<(PathBuf, Entry)>,
     notes: Vec<String>,
     warnings: Vec<String>,
 }
@@ -105,7 +105,7 @@ impl Filesystem {
         policy.warnings.extend(wide::warnings(granted, host));
         policy.warn_of_hard_links(deny_read.iter().chain(&deny_write));
         policy.pin_ancestors();
-        policy.forget_unwritable();
+        policy.forget_unwritable(&deny_write);
         Ok(policy)
     }
 
@@ -185,8 +185,19 @@ impl Filesystem {
 
     /// Returns the directories that are missing and that `allowWrite` names with a `/` at the
     /// end: to be made before a run, which is then judged anew.
-    pub fn unmade(&self) -> &[PathBuf] {
-        &self.unmade
+    pub fn unmade(&self) -> impl Iterator<Item = &Path> {
+        self.unmade.iter().map(|(path, _)| path.as_path())
+    }
+
+    /// Returns the entry that will open `path` once its directory is made.
+    pub fn opened_when_made(&self, path: &Path) -> Option<&Entry> {
+        let covering = self.rules.covering(path);
+        let (made, entry) = self
+            .unmade
+            .iter()
+            .find(|(made, _)| path.starts_with(made))?;
+        let is_hidden = covering.depth(List::DenyRead) > Some(path::depth(made));
+        (!is_hidden && covering.rule(List::DenyWrite).is_none()).then_some(entry)
     }
 
     /// Returns what the user should read before the command starts.
@@ -254,7 +265,9 @@ impl Filesystem {
     fn missing(&mut self, entry: &Entry, way: &Way, missing: Missing) {
         let key = entry.origin.key;
         match missing {
-            Missing::Warn if asks_for_directory(entry, way) => self.unmade.push(way.end.clone()),
+            Missing::Warn if asks_for_directory(entry, way) => {
+                self.unmade.push((way.end.clone(), entry.clone()))
+            }
             Missing::Warn if profile::is_built_in(&entry.origin) => self.notes.push(format!(
                 "{key} `{}` does not exist and was not granted",
                 entry.text
@@ -271,11 +284,14 @@ impl Filesystem {
         }
     }
 
-    /// Nothing is made where the command could not write it.
-    fn forget_unwritable(&mut self) {
-        let mut unmade = std::mem::take(&mut self.unmade);
-        unmade.retain(|path| self.rules.covering(path).rule(List::DenyWrite).is_none());
-        self.unmade = unmade;
+    /// Nothing is made where the command could not write it. A directory that is denied may be
+    /// missing too, and would come with what is below it.
+    fn forget_unwritable(&mut self, denied: &[Named<'_>]) {
+        let closed: HashSet<_> = denied.iter().map(|named| named.way.end.as_path()).collect();
+        let is_closed = |path: &Path| path.ancestors().any(|at| closed.contains(at));
+        let ruled = |path: &Path| self.rules.covering(path).rule(List::DenyWrite).is_some();
+        self.unmade
+            .retain(|(path, _)| !is_closed(path) && !ruled(path));
     }
 
     fn add_default_write(&mut self, entries: &[Entry], host: &Host) -> Result<()> {

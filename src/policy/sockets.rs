@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use super::change::Change;
 use super::filesystem::{Access, Filesystem};
 use super::host::Host;
 use super::path;
@@ -52,6 +53,24 @@ impl Sockets {
     /// links: the entry that allows it. An entry covers what is below it; no entry means no.
     pub fn check(&self, path: &Path) -> Option<&Entry> {
         path.ancestors().find_map(|at| self.rules.get(at))
+    }
+
+    /// Lists the changes that, made together, turn the decision on `path` round. None do where
+    /// every socket is open, and for a name that is not UTF-8.
+    pub fn changes(&self, path: &Path) -> Vec<Change> {
+        if self.all {
+            return Vec::new();
+        }
+        let covering = path.ancestors().filter_map(|at| self.rules.get(at));
+        let covering: Vec<_> = covering.map(Change::remove).collect();
+        match path.to_str() {
+            Some(text) if covering.is_empty() => vec![Change::Add {
+                key: "network.allowUnixSockets",
+                entry: text.to_owned(),
+                literal: path::has_pattern(text),
+            }],
+            _ => covering,
+        }
     }
 }
 

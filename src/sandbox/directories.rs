@@ -15,11 +15,10 @@ use crate::settings::Settings;
 /// Returns the policy of a run, with the directories made that it is to open.
 pub(super) fn policy(settings: &Settings, host: &Host, audit: &Audit) -> Result<Policy> {
     let policy = Policy::from_settings(settings, host)?;
-    let unmade = policy.filesystem.unmade();
-    if unmade.is_empty() {
+    if policy.filesystem.unmade().next().is_none() {
         return Ok(policy);
     }
-    for path in unmade {
+    for path in policy.filesystem.unmade() {
         match make(path, host.home.as_deref()) {
             Ok(()) => audit.verbose(format_args!("made {}", path.display())),
             // Less is granted than was asked for, which weakens nothing.

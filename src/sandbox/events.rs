@@ -73,14 +73,27 @@ pub(super) fn record_start(audit: &Audit, command: &Command, report: &Report) {
     });
 }
 
+/// The signal of a program whose call the filters answer with its end; see seccomp(2). They do
+/// so for calls of another architecture alone.
+const SIGSYS: u8 = 31;
+
+/// What the caller should know about a program that was ended so: nothing else tells it.
+const FOREIGN_CALL: &str = "a program was ended by SIGSYS: 32-bit programs are not supported, \
+                            their first system call ends them; use a 64-bit build";
+
 /// Records how the run ended: the command's status, or why it did not run.
 pub(super) fn record_end(audit: &Audit, result: &Result<Outcome>) {
     match result {
         Ok(outcome) => {
-            let detail = match outcome {
+            let mut detail = match outcome {
                 Outcome::Exited(status) => json!({ "status": status }),
                 Outcome::Signaled(signal) => json!({ "signal": signal }),
             };
+            // A shell exits as its last command ended.
+            if outcome.exit_code() == 128 | SIGSYS {
+                audit.warn(format_args!("{FOREIGN_CALL}"));
+                detail["reason"] = FOREIGN_CALL.into();
+            }
             audit.record(&Event {
                 detail: Some(details(detail)),
                 ..Event::new(Kind::Lifecycle, "end", Code::RunEnd)

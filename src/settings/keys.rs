@@ -259,6 +259,13 @@ static RUN: &[Key] = &[
     .effect(LOOSE)
     .support(Support::Unbuilt),
     choice(
+        "seccompProfile",
+        &["default", "strict"],
+        "\"default\"",
+        "Which system calls the command does without.",
+    )
+    .effect(Effect::Switch("\"strict\"")),
+    choice(
         "nested",
         &["refuse", "inner"],
         "\"refuse\"",

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 
 use serde_json::{Value, json};
 
@@ -107,4 +108,42 @@ fn what_is_said_of_a_host_is_what_the_proxy_decides() {
         let event = event.unwrap_or_else(|| panic!("{host} was not asked for: {ran:?}"));
         assert_eq!(event["verdict"] != "denied", expected, "{event}");
     }
+}
+
+#[test]
+fn what_is_said_of_a_socket_is_what_a_run_does() {
+    let scratch = Scratch::new("sockets");
+    for dir in ["listed", "other", "hidden"] {
+        scratch.dir(&format!("cwd/{dir}"));
+    }
+    let file = settings(
+        &scratch,
+        &json!({
+            "network": { "allowUnixSockets": ["listed", "hidden"] },
+            "filesystem": { "denyRead": ["hidden"] },
+        }),
+    );
+    for (dir, expected) in [("listed", true), ("other", false), ("hidden", false)] {
+        let path = scratch.path("cwd").join(dir).join("s");
+        let listener = UnixListener::bind(&path).expect("the name is free");
+        listener.set_nonblocking(true).expect("it is ours");
+        let target = format!("socket:{}", text(&path));
+        let said = &explained(&scratch, &["-s", text(&file), &target])[0];
+        assert_eq!(is_allowed(said), expected, "{said}");
+
+        let script = "import socket, sys\n\
+                      socket.socket(socket.AF_UNIX).connect(sys.argv[1])";
+        let words = ["python3", "-c", script, text(&path)];
+        connects_outside(&words, &listener);
+        let words = [&["-s", text(&file)], words.as_slice()].concat();
+        let ran = run(&mut srt(&scratch, &words));
+        assert_ne!(ran.status, 125, "{ran:?}");
+        assert_eq!(listener.accept().is_ok(), expected, "{dir}: {ran:?}");
+    }
+}
+
+/// Shows that the program connects where nothing keeps it from that.
+fn connects_outside(words: &[&str], listener: &UnixListener) {
+    run(std::process::Command::new(words[0]).args(&words[1..])).succeeds();
+    listener.accept().expect("the program connected");
 }

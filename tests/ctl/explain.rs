@@ -48,7 +48,10 @@ connect host:c.example:443 1 network.deniedDomains `c.example` (FILE:3:23)
 connect host:192.0.2.7:22 0 network.allowedDomains `192.0.2.0/24` (FILE:2:54)
 connect host:10.1.2.3:22 1 10.1.2.3 is a private address
 connect host:build:80 1 `build` alone cannot be listed
-connect socket:/run/no.sock 1 to allow it:
+connect socket:/run/no.sock 1 to allow it: add `/run/no.sock` to network.allowUnixSockets
+connect socket:CWD/hidden/f 1 filesystem.denyRead `hidden` (FILE:4:32)
+connect socket:/dev/log 1 a sandbox has /dev and /proc of its own
+connect socket:/srv/a/b.sock 0 network.allowUnixSockets `/srv/a` (FILE:3:
 ";
 
 #[test]
@@ -59,7 +62,7 @@ fn every_verdict_names_the_rule_and_its_place() {
         "s.json",
         r#"{
   "network": { "allowedDomains": ["*.b.example:443", "192.0.2.0/24"],
-    "deniedDomains": ["c.example"] },
+    "deniedDomains": ["c.example"], "allowUnixSockets": ["/srv/a"] },
   "filesystem": { "denyRead": ["hidden"], "allowRead": ["hidden/shown"],
     "allowWrite": ["w"], "denyWrite": ["w/kept"] },
   "credentials": { "files": [{ "path": "w/key", "mode": "deny" }] }

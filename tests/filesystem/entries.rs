@@ -55,6 +55,10 @@ fn no_directory_is_made_where_the_command_could_not_write() {
 
     run(Srt::new(&scratch).deny_write(&work)).succeeds();
     assert!(listing(&work).is_empty());
+    let missing_too = format!("{}/a/b/", work.display());
+    let srt = Srt::new(&scratch).allow_write(missing_too);
+    srt.deny_write(work.join("a")).run(&["true"]).succeeds();
+    assert!(listing(&work).is_empty());
     let below_file = format!("{}/new/", file.display());
     let ran = run(Srt::new(&scratch).allow_write(below_file)).succeeds();
     assert!(ran.stderr.contains("was not granted"), "{}", ran.stderr);

@@ -148,6 +148,13 @@ impl Srt {
         self
     }
 
+    /// Sets a key that stands in no section: `seccompProfile`.
+    #[must_use]
+    pub fn top(mut self, key: &str, value: Value) -> Self {
+        self.settings[key] = value;
+        self
+    }
+
     /// Adds flags of `srt`.
     #[must_use]
     pub fn flags(mut self, flags: &[impl AsRef<OsStr>]) -> Self {

@@ -75,8 +75,6 @@ pub(super) struct Judge<'a> {
     pub settings: &'a Settings,
     /// As a run holds to them.
     pub policy: &'a Policy,
-    /// The caller's surroundings.
-    pub host: &'a Host,
 }
 
 impl Judge<'_> {
@@ -154,12 +152,24 @@ impl Judge<'_> {
             (None, Right::Write) => Some("no entry of filesystem.allowWrite covers it".to_owned()),
         };
         verdict.changes = filesystem.changes(&way.end, right);
+        let when_made = filesystem.opened_when_made(&way.end);
+        if let Some(entry) = when_made.filter(|_| !verdict.allowed) {
+            verdict.allowed = true;
+            verdict.rule = Some(entry.into());
+            verdict.reason = None;
+            verdict.changes = vec![Change::remove(entry)];
+            verdict
+                .notes
+                .push("its directory is missing: a run makes it first".to_owned());
+        }
         if self.settings.filesystem.disabled && verdict.allowed {
             verdict.rule = self.switch("filesystem.disabled");
             verdict.reason = None;
             verdict.changes = Vec::new();
         }
-        verdict.notes = notes_on(asked, &way, &verdict.changes);
+        verdict
+            .notes
+            .extend(notes_on(asked, &way, &verdict.changes));
         verdict
     }
 
@@ -232,21 +242,34 @@ impl Judge<'_> {
 
     fn socket(&self, asked: &Path) -> Verdict {
         let way = path::way(asked);
-        let entries = &self.settings.network.allow_unix_sockets;
-        let covers = |entry: &&Entry| {
-            let root = path::absolute(entry, self.host).map(|root| path::way(&root).end);
-            root.is_ok_and(|root| way.end.starts_with(root))
-        };
-        let note = entries.iter().find(covers).map(|entry| {
-            format!(
-                "{} `{}` ({}) asks for it",
-                entry.origin.key, entry.text, entry.origin
-            )
-        });
         let mut verdict = Verdict::new("socket", "connect", shown(&way.end));
-        let reason = "this version lets no command reach a Unix socket of the host";
-        verdict.reason = Some(reason.to_owned());
-        verdict.notes.extend(note);
+        let view = self.path(asked, Right::Read);
+        let sockets = &self.policy.sockets;
+        verdict.changes = sockets.changes(&way.end);
+        let listed = sockets.check(&way.end);
+        if !view.allowed {
+            // What cannot be seen cannot be connected to, listed or not.
+            let unlisted = verdict.changes.into_iter().filter(|_| listed.is_none());
+            verdict.changes = view.changes.into_iter().chain(unlisted).collect();
+            verdict.rule = view.rule;
+            verdict.reason = view.reason;
+        } else if sockets.all_are_open() {
+            verdict.allowed = true;
+            verdict.rule = self.switch("network.allowAllUnixSockets");
+        } else if self.policy.network_mode == NetworkMode::Open {
+            let reason = "no Unix socket can be made while `network.mode` is \"open\"";
+            verdict.reason = Some(reason.to_owned());
+            verdict.changes = Vec::new();
+        } else if let Some(entry) = listed {
+            verdict.allowed = true;
+            verdict.rule = Some(Rule::from(entry));
+        } else {
+            let reason = "no entry of network.allowUnixSockets covers it";
+            verdict.reason = Some(reason.to_owned());
+        }
+        if !way.links.is_empty() {
+            verdict.notes.push(by_a_link(asked));
+        }
         verdict
     }
 
@@ -290,7 +313,7 @@ fn note_on_name(name: &str, is_localhost: bool, verdict: &Verdict) -> Option<Str
 fn notes_on(asked: &Path, way: &Way, changes: &[Change]) -> Vec<String> {
     let mut notes = Vec::new();
     if !way.links.is_empty() {
-        notes.push(format!("{} leads there by a link", shown(asked)));
+        notes.push(by_a_link(asked));
     }
     let names_it = changes
         .iter()
@@ -305,6 +328,10 @@ fn notes_on(asked: &Path, way: &Way, changes: &[Change]) -> Vec<String> {
         Ok(_) => {}
     }
     notes
+}
+
+fn by_a_link(asked: &Path) -> String {
+    format!("{} leads there by a link", shown(asked))
 }
 
 fn is_missing(errno: nix::errno::Errno) -> bool {

@@ -29,6 +29,8 @@ pub struct RunDirectory {
     parent: PathBuf,
     lock: File,
     socket: Option<OwnedFd>,
+    /// Places among the runs of this user that lie elsewhere.
+    others: Vec<Self>,
 }
 
 const SOCKET: &str = "egress.sock";
@@ -46,9 +48,13 @@ impl RunDirectory {
     /// No temporary directory of this machine can be used.
     pub fn create(host: &Host, policy: &Filesystem) -> Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        for base in bases(host, policy) {
+        let mut bases = bases(host, policy).into_iter();
+        for base in bases.by_ref() {
             match Self::create_in(base.as_path(), host.uid) {
-                Ok(directory) => return Ok(directory),
+                Ok(mut directory) => {
+                    directory.hold_others(bases, host.uid);
+                    return Ok(directory);
+                }
                 Err(error) => last = error,
             }
         }
@@ -59,6 +65,15 @@ impl RunDirectory {
                     "set TMPDIR to a directory you can write, on a file system without noexec",
                 ),
         )
+    }
+
+    /// Takes a place among the runs that lie elsewhere, so that what is to be hidden is not
+    /// removed by the last of them meanwhile.
+    fn hold_others(&mut self, bases: impl Iterator<Item = RealPath>, uid: u32) {
+        let usual = |base: &RealPath| base.as_path().join(format!("srt-{uid}"));
+        let others = bases.filter(|base| usual(base) != self.parent && usual(base).is_dir());
+        let held = others.filter_map(|base| Self::create_in(base.as_path(), uid).ok());
+        self.others = held.collect();
     }
 
     fn create_in(base: &Path, uid: u32) -> io::Result<Self> {
@@ -118,6 +133,7 @@ impl RunDirectory {
             parent: parent.to_owned(),
             lock,
             socket: None,
+            others: Vec::new(),
         };
         directory.socket = Some(directory.listen()?);
         Ok(directory)
@@ -133,22 +149,29 @@ impl RunDirectory {
         Ok(socket)
     }
 
-    /// Returns the directory that holds this run and others of the same user.
+    /// Returns the directories that hold this run and others of the same user.
     ///
     /// # Errors
-    /// It was removed, though this run lies in it.
-    pub fn all_runs(&self) -> Result<RealPath> {
-        RealPath::resolve(&self.parent).map_err(|error| {
-            let goal = format!("cannot hide {}", self.parent.display());
-            Error::new(Kind::Launch, goal).call("realpath", error)
+    /// One was removed, though this run has a place in it.
+    pub fn all_runs(&self) -> Result<Vec<RealPath>> {
+        let held = self.others.iter().map(|other| &other.parent);
+        let all = [&self.parent].into_iter().chain(held);
+        all.map(|parent| {
+            RealPath::resolve(parent).map_err(|error| {
+                let goal = format!("cannot hide {}", parent.display());
+                Error::new(Kind::Launch, goal).call("realpath", error)
+            })
         })
+        .collect()
     }
 
-    /// Returns the directory that holds the runs of this user, where the next would lie, if
-    /// there is one.
-    pub fn runs_of(host: &Host, policy: &Filesystem) -> Option<RealPath> {
-        let first = bases(host, policy).into_iter().next()?;
-        RealPath::resolve(&first.as_path().join(format!("srt-{}", host.uid))).ok()
+    /// Returns the directories that hold runs of this user now.
+    pub fn runs_of(host: &Host, policy: &Filesystem) -> Vec<RealPath> {
+        let bases = bases(host, policy).into_iter();
+        let usual = bases.map(|base| base.as_path().join(format!("srt-{}", host.uid)));
+        usual
+            .filter_map(|path| RealPath::resolve(&path).ok())
+            .collect()
     }
 
     /// Returns the path of the socket that init connects to.

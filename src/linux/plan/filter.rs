@@ -1,7 +1,6 @@
 //! The seccomp programs, compiled from `seccomp-profiles` when the crate was built.
 
-use crate::policy::NetworkMode;
-use crate::policy::sockets::Sockets;
+use crate::policy::{Host, NetworkMode, Policy, SeccompProfile};
 
 /// One program and the name it has in the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +26,29 @@ macro_rules! filter {
     };
 }
 
+/// One line of the profiles: a call that is refused, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// Name of the program it is compiled into.
+    pub filter: &'static str,
+    /// Name of the call.
+    pub syscall: &'static str,
+    /// What its arguments must be, each for the line to count; empty for any.
+    pub conditions: &'static str,
+    /// What the command gets instead: an errno, or `broker`, which acts for it.
+    pub action: &'static str,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// Every line of the profiles that this machine's architecture has.
+const LEDGER: &[Line] = include!(concat!(
+    env!("OUT_DIR"),
+    "/",
+    env!("SECCOMP_ARCH"),
+    "/ledger.rs"
+));
+
 /// Size of one instruction, `struct sock_filter` of linux/filter.h.
 const INSTRUCTION: usize = 8;
 
@@ -37,10 +59,13 @@ const INSTRUCTION: usize = 8;
 /// network namespace none can be made.
 /// Only a root caller gets those that refuse set-id bits: a set-uid file of an ordinary user
 /// gives away that user alone, one of root gives away the machine.
-pub(super) fn for_caller(is_root: bool, sockets: &Sockets, mode: NetworkMode) -> Vec<Filter> {
+pub(super) fn for_caller(is_root: bool, policy: &Policy) -> Vec<Filter> {
     let mut filters = vec![filter!("absent"), filter!("refuse")];
-    match mode {
-        _ if sockets.all_are_open() => {}
+    if policy.seccomp_profile == SeccompProfile::Strict {
+        filters.extend([filter!("strict-absent"), filter!("strict-refuse")]);
+    }
+    match policy.network_mode {
+        _ if policy.sockets.all_are_open() => {}
         NetworkMode::Filtered => filters.push(filter!("unix-types")),
         NetworkMode::Open => filters.push(filter!("unix")),
     }
@@ -51,9 +76,29 @@ pub(super) fn for_caller(is_root: bool, sockets: &Sockets, mode: NetworkMode) ->
 }
 
 /// Returns the program that stops what the broker performs; `None` where it judges nothing.
-pub(super) fn performed(sockets: &Sockets, mode: NetworkMode) -> Option<Filter> {
-    let judges = mode == NetworkMode::Filtered && !sockets.all_are_open();
+pub(super) fn performed(policy: &Policy) -> Option<Filter> {
+    let has_own_network = policy.network_mode == NetworkMode::Filtered;
+    let judges = has_own_network && !policy.sockets.all_are_open();
     judges.then_some(filter!("performed"))
+}
+
+/// Returns every program that a command of this caller gets.
+pub fn of(policy: &Policy, host: &Host) -> Vec<Filter> {
+    let mut filters = for_caller(host.uid == 0, policy);
+    filters.extend(performed(policy));
+    filters
+}
+
+/// Returns the lines that `filters` are compiled from, sorted by call.
+pub fn lines(filters: &[Filter]) -> Vec<Line> {
+    let mut lines: Vec<Line> = LEDGER
+        .iter()
+        .filter(|line| filters.iter().any(|filter| filter.name == line.filter))
+        .copied()
+        .collect();
+    // Stable: lines for one call keep the order of their program.
+    lines.sort_by_key(|line| line.syscall);
+    lines
 }
 
 impl Filter {
@@ -70,5 +115,7 @@ fn instruction(&[a, b, jt, jf, c, d, e, f]: &[u8; INSTRUCTION]) -> libc::sock_fi
     libc::sock_filter { code, jt, jf, k }
 }
 
+#[cfg(test)]
+mod profiles;
 #[cfg(test)]
 mod tests;

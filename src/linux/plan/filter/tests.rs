@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::{INSTRUCTION, instruction};
 
-const X86_64: u32 = 0xc000_003e;
-const AARCH64: u32 = 0xc000_00b7;
+pub(super) const X86_64: u32 = 0xc000_003e;
+pub(super) const AARCH64: u32 = 0xc000_00b7;
 const I386: u32 = 0x4000_0003;
 
 const ALLOW: u32 = 0x7fff_0000;
@@ -58,7 +58,7 @@ fn strictest(arch: u32, number: u32, args: &[u64], which: Range<usize>) -> u32 {
 }
 
 /// Runs one program on one `struct seccomp_data`.
-fn run(program: &[u8], arch: u32, number: u32, args: &[u64]) -> u32 {
+pub(super) fn run(program: &[u8], arch: u32, number: u32, args: &[u64]) -> u32 {
     let mut data = [0; 64];
     data[0..4].copy_from_slice(&number.to_ne_bytes());
     data[4..8].copy_from_slice(&arch.to_ne_bytes());
@@ -92,7 +92,7 @@ fn run(program: &[u8], arch: u32, number: u32, args: &[u64]) -> u32 {
 
 // Numbers from the kernel's syscall tables, x86_64 then aarch64; a call that aarch64 lacks has
 // `LACKS`, which no program knows.
-const LACKS: u32 = u32::MAX;
+pub(super) const LACKS: u32 = u32::MAX;
 const SOCKET: (u32, u32) = (41, 198);
 const SOCKETPAIR: (u32, u32) = (53, 199);
 const CONNECT: (u32, u32) = (42, 203);
