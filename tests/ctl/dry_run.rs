@@ -159,7 +159,9 @@ fn a_root_caller_gets_more_filters() {
         .lines()
         .filter(|line| line.starts_with("seccomp: "));
     let names: Vec<_> = filters.map(|line| line.split([' ', ',']).nth(1)).collect();
-    assert!(names.contains(&Some("refuse")), "{names:?}");
+    for name in ["refuse", "performed"] {
+        assert!(names.contains(&Some(name)), "{names:?}");
+    }
     assert_eq!(names.contains(&Some("setid")), is_root(), "{names:?}");
 }
 

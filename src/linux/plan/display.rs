@@ -24,6 +24,9 @@ impl fmt::Display for Plan {
         for filter in self.filters.iter().chain(&self.performed) {
             writeln!(f, "seccomp: {filter}")?;
         }
+        if let Some(filter) = &self.performed {
+            writeln!(f, "seccomp: {filter}, whose calls the broker performs")?;
+        }
         for rule in &self.ruleset {
             writeln!(f, "landlock: {rule}")?;
         }

@@ -140,10 +140,10 @@ macro_rules! programs {
 
 fn programs(arch: u32) -> BTreeMap<&'static str, &'static [u8]> {
     if arch == X86_64 {
-        programs!("/x86_64": "refuse" "absent" "unix-types" "performed" "setid" "setid-absent"
+        programs!("/x86_64": "refuse" "absent" "unix" "unix-types" "performed" "setid" "setid-absent"
             "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts")
     } else {
-        programs!("/aarch64": "refuse" "absent" "unix-types" "performed" "setid" "setid-absent"
+        programs!("/aarch64": "refuse" "absent" "unix" "unix-types" "performed" "setid" "setid-absent"
             "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts")
     }
 }
