@@ -323,6 +323,8 @@ while True:
         .map(|entry| entry.file_name().into_string().expect("ASCII"))
         .collect();
     left.sort();
+    // What the kernel answers between the end of the broker and that of the sandbox.
+    left.retain(|name| name != "answer-ENOSYS");
     assert_eq!(left, ["answer-EACCES", "answer-ENOENT", "host", "round"]);
     assert_eq!(arrived(&host), 0);
 }
