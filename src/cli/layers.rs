@@ -68,17 +68,17 @@ impl LayerFlags {
     /// # Errors
     /// A flag holds what its key may not, or as for [`Settings::load`].
     pub fn load(&self, host: &Host, caller_cwd: &Path) -> Result<Settings> {
-        let explicit = self
-            .settings
-            .as_ref()
-            .map(|file| match file.as_os_str().is_empty() {
-                true => Err(usage("the value of --settings is empty")),
-                false => Ok(caller_cwd.join(file)),
-            });
-        let shown = self.settings.as_deref().filter(|_| caller_cwd == host.cwd);
-        let explicit = explicit.transpose()?;
+        let explicit = match &self.settings {
+            Some(file) if file.as_os_str().is_empty() => {
+                return Err(usage("the value of --settings is empty"));
+            }
+            // As it was typed, for messages, wherever that leads to the same file.
+            Some(file) if caller_cwd == host.cwd => Some(file.clone()),
+            Some(file) => Some(caller_cwd.join(file)),
+            None => None,
+        };
         let flags = self.flags()?.into_values();
-        Settings::load(&search(host), shown.or(explicit.as_deref()), flags)
+        Settings::load(&search(host), explicit.as_deref(), flags)
     }
 
     fn flags(&self) -> Result<Flags> {

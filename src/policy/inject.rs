@@ -1,9 +1,9 @@
 //! Hosts that other keys than the two lists name: written as the lists are, without ports, and
 //! within what is allowed.
 
-use super::network::{List, Rule, Table};
+use super::network::{List, Table};
 use super::path::entry_error;
-use crate::error::{Error, Kind, Result};
+use crate::error::{Error, Result};
 use crate::settings::{Entry, Settings};
 
 /// Checks every such host.
@@ -25,33 +25,26 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
         return Ok(());
     }
     let allowed = Table::parse(&settings.network.allowed_domains, List::Allowed)?;
+    let holds = |table: &Table, rule| table.around(rule).next().is_some();
     let mut problems = Vec::new();
-    for rule in &plain(&hosts)? {
-        let within = |other: &&Rule| rule.hosts_within(other);
-        if !allowed.rules().iter().any(|other| within(&other)) {
+    for rule in plain(&hosts)?.rules() {
+        if !holds(&allowed, rule) {
             let what = "is allowed by no entry of `network.allowedDomains`";
-            problems.push(entry_error(rule.entry(), what).to_string());
-        } else if excluded.iter().any(|other| within(&other)) {
+            problems.push(entry_error(rule.entry(), what));
+        } else if holds(&excluded, rule) {
             let what = "never gets it: `excludeDomains` passes its TLS on as it is";
-            problems.push(entry_error(rule.entry(), what).to_string());
+            problems.push(entry_error(rule.entry(), what));
         }
     }
-    match problems.is_empty() {
-        true => Ok(()),
-        false => Err(Error::new(Kind::Settings, problems.join("\n"))),
-    }
+    Error::joined(problems).map_or(Ok(()), Err)
 }
 
 /// Parses hosts that must have no port.
-fn plain(entries: &[Entry]) -> Result<Vec<Rule>> {
-    let rules = entries.iter().map(|entry| {
-        let rule = Rule::parse(entry, List::Allowed)?;
-        match rule.has_port() {
-            true => Err(entry_error(entry, "must be a host without a port")),
-            false => Ok(rule),
-        }
-    });
-    rules.collect()
+fn plain(entries: &[Entry]) -> Result<Table> {
+    let table = Table::parse(entries, List::Allowed)?;
+    let with_port = table.rules().iter().filter(|rule| rule.has_port());
+    let problems = with_port.map(|rule| entry_error(rule.entry(), "must be a host without a port"));
+    Error::joined(problems.collect()).map_or(Ok(table), Err)
 }
 
 #[cfg(test)]

@@ -76,10 +76,9 @@ impl Search<'_> {
     }
 
     /// Returns what decides over later runs and is there, in force in this one or not.
-    fn guarded(&self) -> Vec<PathBuf> {
+    fn guarded(&self, users: Vec<PathBuf>, project: Option<PathBuf>) -> Vec<PathBuf> {
         let dirs = self.config_dir().into_iter().chain(self.state_dir());
-        let files = self.user_files().into_iter().chain(self.project_file());
-        let paths = dirs.chain(files);
+        let paths = dirs.chain(users).chain(project);
         // A link that dangles leads to nothing that could be kept.
         paths.filter(|path| path.metadata().is_ok()).collect()
     }
@@ -123,16 +122,17 @@ pub(super) fn load(
         // Of profiles only those that are built in: the user's are the user's to write.
         stack.push_file(search.system, Layer::System, Found::by(search.uid), None)?;
     }
+    let (users, project) = (search.user_files(), search.project_file());
     match explicit {
         Some(file) => drop(stack.push_file(file, Layer::Explicit, Found::Named, profiles)?),
         None => {
-            stack.push_user(search, profiles)?;
-            stack.push_project(search, profiles)?;
+            stack.push_user(search, &users, profiles)?;
+            stack.push_project(search, project.as_deref(), profiles)?;
         }
     }
     stack.push_flags(flags, profiles)?;
     Ok(Settings {
-        guarded: search.guarded(),
+        guarded: search.guarded(users, project),
         ..stack.into_settings()?
     })
 }
@@ -150,9 +150,13 @@ struct Stack {
 }
 
 impl Stack {
-    fn push_user(&mut self, search: &Search<'_>, profiles: Option<&Path>) -> Result<()> {
-        let files = search.user_files();
-        if let [first, second, ..] = files.as_slice() {
+    fn push_user(
+        &mut self,
+        search: &Search<'_>,
+        files: &[PathBuf],
+        profiles: Option<&Path>,
+    ) -> Result<()> {
+        if let [first, second, ..] = files {
             self.warnings.push(format!(
                 "{} counts, {} is not read: keep one of them",
                 shown(first),
@@ -168,13 +172,18 @@ impl Stack {
         }
     }
 
-    fn push_project(&mut self, search: &Search<'_>, profiles: Option<&Path>) -> Result<()> {
-        let Some(file) = search.project_file() else {
+    fn push_project(
+        &mut self,
+        search: &Search<'_>,
+        file: Option<&Path>,
+        profiles: Option<&Path>,
+    ) -> Result<()> {
+        let Some(file) = file else {
             return Ok(());
         };
-        let source = Source::read(&file, Found::by(search.uid))?;
+        let source = Source::read(file, Found::by(search.uid))?;
         let values = self.values_of(&source, Layer::Project, profiles)?;
-        let trusted = Trust::read(search)?.holds(&file, &source.text);
+        let trusted = Trust::read(search)?.holds(file, &source.text);
         self.files.push(InForce {
             path: source.file.clone(),
             layer: Layer::Project,
@@ -209,10 +218,7 @@ impl Stack {
     }
 
     fn push_flags(&mut self, flags: Values, profiles: Option<&Path>) -> Result<()> {
-        let names = flags.list("extends").to_vec();
-        let mut values = profile::expand(&names, Layer::Flags, profiles)?;
-        values.add(flags);
-        self.check_paths(&values, Layer::Flags);
+        let values = self.on_profiles(flags, Layer::Flags, profiles)?;
         self.add(values);
         Ok(())
     }
@@ -224,7 +230,16 @@ impl Stack {
         layer: Layer,
         profiles: Option<&Path>,
     ) -> Result<Values> {
-        let own = fields::read(source, layer)?;
+        self.on_profiles(fields::read(source, layer)?, layer, profiles)
+    }
+
+    /// Puts the profiles that a layer extends below it.
+    fn on_profiles(
+        &mut self,
+        own: Values,
+        layer: Layer,
+        profiles: Option<&Path>,
+    ) -> Result<Values> {
         let mut values = profile::expand(own.list("extends"), layer, profiles)?;
         values.add(own);
         self.check_paths(&values, layer);
@@ -269,21 +284,13 @@ impl Stack {
     }
 
     fn narrow_grant(&mut self, key: &'static Key, relation: Relation, value: Value) {
-        let below = self.values.remove(key.path);
-        if let (Relation::Same, Data::List(allowed)) = (relation, &value.data)
-            && let Some(mut below) = below
-        {
-            if let Data::List(entries) = &mut below.data {
-                entries.retain(|entry| allowed.iter().any(|other| other.text == entry.text));
-            }
-            self.values.insert(key.path, below);
-            return;
-        }
-        if let Some(below) = below {
-            self.values.insert(key.path, below);
-        }
         if relation != Relation::Same {
             self.narrowing.insert(key.path, value);
+            return;
+        }
+        let below = self.values.get_mut(key.path).map(|below| &mut below.data);
+        if let (Data::List(allowed), Some(Data::List(entries))) = (&value.data, below) {
+            entries.retain(|entry| allowed.iter().any(|other| other.text == entry.text));
         }
     }
 

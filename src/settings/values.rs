@@ -60,6 +60,10 @@ impl Values {
         self.0.iter().map(|(key, value)| (*key, value))
     }
 
+    pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.0.get_mut(key)
+    }
+
     pub(super) fn insert(&mut self, key: &'static str, value: Value) {
         self.0.insert(key, value);
     }

@@ -52,11 +52,6 @@ impl Rule {
         other.hosts.hold(&self.hosts) && (other.port.is_none() || other.port == self.port)
     }
 
-    /// Tells whether `other` holds every host of this rule, whatever the ports.
-    pub(crate) fn hosts_within(&self, other: &Self) -> bool {
-        other.hosts.hold(&self.hosts)
-    }
-
     /// Tells whether this rule is about one port alone.
     pub(crate) fn has_port(&self) -> bool {
         self.port.is_some()
