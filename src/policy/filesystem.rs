@@ -7,6 +7,7 @@ mod rules;
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 
@@ -35,7 +36,8 @@ pub enum Access {
 #[derive(Debug, Clone, Default)]
 pub struct Filesystem {
     rules: Rules,
-    pins: Vec<RealPath>,
+    /// Made when first asked: every rule that is added changes them.
+    pins: OnceLock<Vec<RealPath>>,
     /// Directories of the launcher and above them.
     kept: Vec<PathBuf>,
     /// Missing directories that the settings ask to be made, each with the entry that does.
@@ -104,7 +106,6 @@ impl Filesystem {
             .map(|Named { entry, way }| (*entry, &*way.end));
         policy.warnings.extend(wide::warnings(granted, host));
         policy.warn_of_hard_links(deny_read.iter().chain(&deny_write));
-        policy.pin_ancestors();
         policy.forget_unwritable(&deny_write);
         Ok(policy)
     }
@@ -117,8 +118,7 @@ impl Filesystem {
     /// Hides the private directories of other runs; that of this run is granted afterwards.
     pub fn hide_runs(&mut self, path: RealPath) {
         let rule = Rule::built_in("filesystem.denyRead", path);
-        self.rules.push(List::DenyRead, rule);
-        self.pin_ancestors();
+        self.push(List::DenyRead, rule);
     }
 
     /// Grants writing to a directory made for this run.
@@ -127,8 +127,7 @@ impl Filesystem {
         let run = path.as_path().ancestors().skip(1).map(Path::to_owned);
         self.kept.extend(run);
         let rule = Rule::built_in("filesystem.allowWrite", path);
-        self.rules.push(List::AllowWrite, rule);
-        self.pin_ancestors();
+        self.push(List::AllowWrite, rule);
     }
 
     /// Returns the paths that the two deny lists name.
@@ -154,16 +153,15 @@ impl Filesystem {
                     rule.origin.key, rule.entry
                 ));
                 let path = alias.clone();
-                self.rules.push(list, Rule { path, ..rule });
+                self.push(list, Rule { path, ..rule });
             }
         }
-        self.pin_ancestors();
     }
 
     /// Returns every path where rights may change, parents before children, each once.
     pub fn boundaries(&self) -> Vec<&RealPath> {
         let ruled = self.rules.all().map(|rule| &rule.path);
-        let mut paths: Vec<_> = ruled.chain(&self.pins).collect();
+        let mut paths: Vec<_> = ruled.chain(self.pins()).collect();
         // As bytes: these paths are normal, and comparing names one by one takes longer.
         let name = |path: &&RealPath| path.as_path().as_os_str().to_owned();
         paths.sort_by_cached_key(|path| (path.depth(), name(path)));
@@ -173,7 +171,7 @@ impl Filesystem {
 
     /// Tells whether `path` must not be renamed, since a protected path lies below it.
     pub fn is_pinned(&self, path: &RealPath) -> bool {
-        self.pins
+        self.pins()
             .binary_search_by(|pin| pin.as_path().cmp(path.as_path()))
             .is_ok()
     }
@@ -210,12 +208,18 @@ impl Filesystem {
         &self.notes
     }
 
-    fn pin_ancestors(&mut self) {
-        let names = self.pinned_names();
-        self.pins = names
-            .iter()
-            .filter_map(|path| RealPath::resolve(path).ok())
-            .collect();
+    fn push(&mut self, list: List, rule: Rule) {
+        self.rules.push(list, rule);
+        self.pins = OnceLock::new();
+    }
+
+    /// Returns the directories that must stay in place, sorted.
+    fn pins(&self) -> &[RealPath] {
+        self.pins.get_or_init(|| {
+            let names = self.pinned_names();
+            let found = names.iter().map(|path| RealPath::resolve(path));
+            found.filter_map(Result::ok).collect()
+        })
     }
 
     /// Lists every directory between a writable root and what must stay in place below it. A mount
@@ -250,7 +254,7 @@ impl Filesystem {
                         "{} `{}` has no effect: /dev and /proc are the sandbox's own",
                         entry.origin.key, entry.text
                     )),
-                    None => self.rules.push(list, Rule::new(entry, path)),
+                    None => self.push(list, Rule::new(entry, path)),
                 },
                 Err(_) if is_missing(way) => self.missing(entry, way, missing),
                 Err(error) => {
@@ -305,7 +309,7 @@ impl Filesystem {
             };
             // A default must not re-open what the settings hide.
             if self.access(path.as_path()) != Access::Hidden {
-                self.rules.push(List::AllowWrite, Rule::new(entry, path));
+                self.push(List::AllowWrite, Rule::new(entry, path));
             }
         }
         Ok(())
@@ -392,7 +396,7 @@ impl Filesystem {
         for tree in KERNEL_TREES {
             if let Ok(path) = RealPath::resolve(Path::new(tree)) {
                 let rule = Rule::built_in("filesystem.denyWrite", path);
-                self.rules.push(List::DenyWrite, rule);
+                self.push(List::DenyWrite, rule);
             }
         }
     }

@@ -16,7 +16,6 @@ impl Filesystem {
     /// A link in a writable directory leads to it, or it is gone.
     pub fn protect_file(&mut self, path: &Path, host: &Host) -> Result<()> {
         self.protect(&[path.to_owned()], host, &mut Resolver::default())?;
-        self.pin_ancestors();
         Ok(())
     }
 
@@ -54,7 +53,7 @@ impl Filesystem {
                 ));
             }
             let rule = Rule::built_in("filesystem.denyWrite", real);
-            self.rules.push(List::DenyWrite, rule);
+            self.push(List::DenyWrite, rule);
         }
         Ok(())
     }

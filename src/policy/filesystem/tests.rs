@@ -29,11 +29,8 @@ impl Filesystem {
             }
         }
         let names = policy.pinned_names();
-        policy.pins = names
-            .iter()
-            .filter_map(|path| path.to_str())
-            .map(RealPath::unchecked)
-            .collect();
+        let paths = names.iter().filter_map(|path| path.to_str());
+        policy.pins = OnceLock::from(paths.map(RealPath::unchecked).collect::<Vec<_>>());
         policy
     }
 }
