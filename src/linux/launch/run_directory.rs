@@ -50,7 +50,7 @@ impl RunDirectory {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         let mut bases = bases(host, policy).into_iter();
         for base in bases.by_ref() {
-            match Self::create_in(base.as_path(), host.uid) {
+            match Self::create_in(base.as_path(), host.uid).and_then(Self::listening) {
                 Ok(mut directory) => {
                     directory.hold_others(bases, host.uid);
                     return Ok(directory);
@@ -128,15 +128,18 @@ impl RunDirectory {
         if fs::symlink_metadata(&path)?.ino() != lock.metadata()?.ino() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let mut directory = Self {
+        Ok(Self {
             path,
             parent: parent.to_owned(),
             lock,
             socket: None,
             others: Vec::new(),
-        };
-        directory.socket = Some(directory.listen()?);
-        Ok(directory)
+        })
+    }
+
+    fn listening(mut self) -> io::Result<Self> {
+        self.socket = Some(self.listen()?);
+        Ok(self)
     }
 
     fn listen(&self) -> io::Result<OwnedFd> {
