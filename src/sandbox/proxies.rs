@@ -50,15 +50,20 @@ impl Proxies {
                 .map_err(|errno| failed("socketpair", errno))?;
         match sys::fork().map_err(|error| failed("fork", error))? {
             Forked::Child => {
-                if let Err(error) = serve(socket, init, policy, &theirs, audit) {
+                // A copy: ending is quicker than freeing first.
+                if let Err(error) = serve(socket, init, policy.clone(), &theirs, audit) {
                     tell(&theirs, &encode(&error));
                 }
                 sys::exit_now(0)
             }
-            Forked::Parent(_, process) => Ok(Self {
-                process,
-                line: ours,
-            }),
+            Forked::Parent(_, process) => {
+                // To free it is to write to pages that the child shares, which copies each.
+                std::mem::forget(policy);
+                Ok(Self {
+                    process,
+                    line: ours,
+                })
+            }
         }
     }
 
