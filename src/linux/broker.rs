@@ -104,6 +104,8 @@ impl Broker {
             // What would be taken for the sandbox's own is the host's.
             return Err(io::Error::other("the network namespace is the host's"));
         }
+        // KERNEL(6.6): before, each wake-up may take another processor, and longer.
+        drop(sys::wake_in_turns(ends.listener.as_fd()));
         let shared = Arc::new(Shared {
             namespace,
             own_sockets: UnixDiag::new(ends.unix_diag),

@@ -303,6 +303,16 @@ pub(crate) fn is_pending(listener: BorrowedFd<'_>, id: u64) -> bool {
     }
 }
 
+/// Has caller and broker wake each other on one processor, as they wait for each other anyway.
+pub(crate) fn wake_in_turns(listener: BorrowedFd<'_>) -> io::Result<()> {
+    // From linux/seccomp.h, since Linux 6.6.
+    const SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP: libc::c_ulong = 1;
+    let (fd, call) = (listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS);
+    // SAFETY: the argument is an integer; the kernel touches no memory of ours.
+    let result = unsafe { libc::ioctl(fd, call, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP) };
+    check(i64::from(result)).map(drop)
+}
+
 /// Gives a stopped call its result: an errno, or 0 for success.
 pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: i32) -> io::Result<()> {
     let response = libc::seccomp_notif_resp {
