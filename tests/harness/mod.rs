@@ -391,6 +391,16 @@ pub fn probe(name: &str) -> PathBuf {
         .join(name)
 }
 
+/// Compiles a program or library in C into `scratch`; `None` without a compiler.
+pub fn compiled(scratch: &Scratch, source: &Path, flags: &[&str]) -> Option<PathBuf> {
+    let built = scratch.path("compiled");
+    let mut cc = Command::new("cc");
+    cc.args(flags).arg("-o").arg(&built).arg(source);
+    let status = cc.status().ok()?;
+    assert!(status.success(), "{} is faulty", source.display());
+    Some(built)
+}
+
 /// Puts words before a command: `faultwrap.py EPERM mount --`.
 pub fn wrapped(words: &[impl AsRef<OsStr>], command: &Command) -> Command {
     let mut wrapped = Command::new(&words[0]);
