@@ -122,6 +122,30 @@ impl Broker {
         shared.add_worker()?;
         Ok(Self(shared))
     }
+
+    /// Ends its threads, and does `meanwhile` again and again what they may wait for.
+    pub(crate) fn end(self, meanwhile: impl Fn()) {
+        self.end_threads(meanwhile);
+    }
+
+    fn end_threads(&self, meanwhile: impl Fn()) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+        loop {
+            let workers = self.0.workers();
+            let mut alive = workers
+                .threads
+                .iter()
+                .filter(|thread| !thread.is_finished());
+            let Some(thread) = alive.next() else { return };
+            // A signal that comes before the thread waits for a call is lost: once more.
+            for thread in [thread].into_iter().chain(alive) {
+                let _ended = pthread_kill(thread.as_pthread_t(), INTERRUPTION);
+            }
+            drop(workers);
+            meanwhile();
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
 }
 
 impl Shared {
@@ -211,20 +235,6 @@ impl Worker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.0.is_over.store(true, Ordering::Relaxed);
-        loop {
-            let workers = self.0.workers();
-            let mut alive = workers
-                .threads
-                .iter()
-                .filter(|thread| !thread.is_finished());
-            let Some(thread) = alive.next() else { return };
-            // A signal that comes before the thread waits for a call is lost: once more.
-            for thread in [thread].into_iter().chain(alive) {
-                let _ended = pthread_kill(thread.as_pthread_t(), INTERRUPTION);
-            }
-            drop(workers);
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        self.end_threads(|| {});
     }
 }
