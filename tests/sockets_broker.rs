@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use harness::{Killed, Scratch, Srt, compiled, is_root, probe, run, skip, wait_until, wrapped};
+use harness::{Killed, Scratch, Srt, compiled, is_root, probe, run, skip, wait_until, with_fault};
 
 /// Takes every connection that waits at a listener of the host, and counts them.
 fn arrived(listener: &UnixListener) -> usize {
@@ -308,43 +308,13 @@ fn a_host_that_refuses_to_take_arguments_or_descriptors_is_named_with_the_remedy
     let scratch = Scratch::new("refused");
     for call in ["pidfd_getfd", "process_vm_readv"] {
         let srt = Srt::new(&scratch).into_command(&["true"]);
-        let faultwrap = probe("faultwrap.py");
-        let words = [
-            "python3",
-            faultwrap.to_str().expect("ASCII"),
-            "EPERM",
-            call,
-            "--",
-        ];
-        let ran = run(&mut wrapped(&words, &srt)).is_refused("the broker cannot act");
+        let ran = with_fault("EPERM", call, &srt).is_refused("the broker cannot act");
         assert!(
             ran.stderr.contains("kernel.yama.ptrace_scope"),
             "{}",
             ran.stderr
         );
     }
-}
-
-#[test]
-fn a_sandbox_that_judges_calls_itself_is_no_place_for_another() {
-    let scratch = Scratch::new("nested");
-    // A filter with a listener, as a supervisor installs it, and nothing that it stops.
-    let script = r"
-import ctypes, os, struct, sys
-libc = ctypes.CDLL(None, use_errno=True)
-libc.prctl(38, 1, 0, 0, 0)
-code = ctypes.create_string_buffer(struct.pack('=HBBI', 0x06, 0, 0, 0x7fff0000))
-program = ctypes.create_string_buffer(struct.pack('HP', 1, ctypes.addressof(code)))
-listener = libc.syscall(277 if os.uname().machine == 'aarch64' else 317, 1, 8, program)
-assert listener >= 0
-child = os.fork()
-if child == 0: os.execvp(sys.argv[1], sys.argv[1:])
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-";
-    let srt = Srt::new(&scratch).into_command(&["true"]);
-    let ran = run(&mut wrapped(&["python3", "-c", script], &srt));
-    let ran = ran.is_refused("cannot have the command's calls judged");
-    assert!(ran.stderr.contains("EBUSY"), "{}", ran.stderr);
 }
 
 #[test]
