@@ -6,6 +6,8 @@ mod harness;
 mod network;
 #[path = "workloads/profiles.rs"]
 mod profiles;
+#[path = "workloads/programs.rs"]
+mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -177,7 +177,7 @@ fn git_clones_with_the_profile_git_and_a_host_of_ones_own() {
 }
 
 /// Starts a tool outside, in a home of its own: the caller's settings would apply there alone.
-fn outside(words: &[impl AsRef<str>], scratch: &Scratch) -> Command {
+pub(super) fn outside(words: &[impl AsRef<str>], scratch: &Scratch) -> Command {
     let mut words = words.iter().map(AsRef::as_ref);
     let mut command = Command::new(words.next().expect("there is a program"));
     command.args(words).env("HOME", scratch.dir("home-outside"));
@@ -185,7 +185,7 @@ fn outside(words: &[impl AsRef<str>], scratch: &Scratch) -> Command {
 }
 
 /// Starts from a profile, with the hosts that the tool asks here and the profile does not name.
-fn with_profile(scratch: &Scratch, name: &str, asked: &BTreeSet<String>) -> Srt {
+pub(super) fn with_profile(scratch: &Scratch, name: &str, asked: &BTreeSet<String>) -> Srt {
     let mut flags = vec!["--profile".to_owned(), name.to_owned()];
     for host in asked_beyond(asked, name) {
         flags.extend(["--allow-domain".to_owned(), host]);
@@ -216,7 +216,7 @@ fn granted(profile: &str) -> BTreeSet<String> {
 
 /// Expects that `srt` itself said nothing.
 #[track_caller]
-fn assert_quiet(ran: &Ran) {
+pub(super) fn assert_quiet(ran: &Ran) {
     let said = ran.stderr.lines().find(|line| line.starts_with("srt: "));
     assert_eq!(said, None);
 }
