@@ -191,7 +191,8 @@ while not os.path.exists('go'): time.sleep(0.01)
     assert!(srt.0.wait().expect("it is our child").success());
     assert_eq!(arrived(&host), 0);
     match open {
-        Ok(count) => assert!(count < 64, "{count} descriptors are open"),
+        // One for each of at most 128 threads, and what the launcher has.
+        Ok(count) => assert!(count < 192, "{count} descriptors are open"),
         Err(_) => skip("only root can count the descriptors of the launcher"),
     }
 }
