@@ -3,6 +3,7 @@
 //! What a call points to is copied once, and only the copy is judged and acted on. No answer
 //! lets the kernel go on with the call itself: its memory could change meanwhile.
 
+mod bound;
 mod caller;
 mod connect;
 mod resolve;
@@ -26,6 +27,7 @@ use super::sys::{self, Notification};
 use super::unix_diag::{self, UnixDiag};
 use crate::audit::Audit;
 use crate::policy::sockets::Sockets;
+use bound::Bound;
 use caller::Caller;
 use watch::Watch;
 
@@ -64,6 +66,8 @@ struct Shared {
     namespace: u64,
     /// The Unix sockets of that namespace.
     own_sockets: UnixDiag,
+    /// Where some of them are bound, asked of themselves.
+    bound: Bound,
     /// The Unix sockets of our own namespace, where they can be asked for.
     host_sockets: OnceLock<Option<UnixDiag>>,
     policy: Sockets,
@@ -109,6 +113,7 @@ impl Broker {
         let shared = Arc::new(Shared {
             namespace,
             own_sockets: UnixDiag::new(ends.unix_diag),
+            bound: Bound::default(),
             host_sockets: OnceLock::new(),
             listener: ends.listener,
             executor: Executor::new(ends.executor),
