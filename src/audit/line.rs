@@ -77,8 +77,8 @@ impl Line {
 
     /// Records one event that has come; tells whether there was one.
     fn record_next(&self, audit: &Audit) -> bool {
-        let mut datagram = [0; MAX_DATAGRAM];
-        let received = rustix::net::recv(&self.0, &mut datagram, RecvFlags::DONTWAIT);
+        let mut datagram = vec![0; MAX_DATAGRAM];
+        let received = rustix::net::recv(&self.0, datagram.as_mut_slice(), RecvFlags::DONTWAIT);
         let Ok((len @ 1.., _)) = received else {
             return false;
         };

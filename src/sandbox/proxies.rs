@@ -42,13 +42,17 @@ impl Proxies {
         let (line, theirs) = Line::pair().map_err(|error| failed("socketpair", error))?;
         match sys::fork().map_err(|error| failed("fork", error))? {
             Forked::Child => {
-                if let Err(error) = serve(socket, init, policy, &theirs, audit) {
-                    let text = [&[FAILED], error.to_string().as_bytes()].concat();
-                    tell(&theirs, &text);
+                // A copy: ending is quicker than freeing first.
+                if let Err(error) = serve(socket, init, policy.clone(), &theirs, audit) {
+                    tell(&theirs, &encode(&error));
                 }
                 sys::exit_now(0)
             }
-            Forked::Parent(_, process) => Ok(Self { process, line }),
+            Forked::Parent(_, process) => {
+                // To free it is to write to pages that the child shares, which copies each.
+                std::mem::forget(policy);
+                Ok(Self { process, line })
+            }
         }
     }
 
@@ -58,11 +62,7 @@ impl Proxies {
         match said.map_err(|error| failed("recv", error))?.as_slice() {
             [READY] => Ok(()),
             [FAILED, reason @ ..] => {
-                let reason = String::from_utf8_lossy(reason).into_owned();
-                Err(Error::new(
-                    Kind::Launch,
-                    format!("the proxies cannot start: {reason}"),
-                ))
+                Err(Error::new(Kind::Launch, "the proxies cannot start").source(decode(reason)))
             }
             _ => Err(Error::new(
                 Kind::Launch,
@@ -123,6 +123,23 @@ fn serve(
     let audit = audit.sent_over(line.try_clone()?);
     let ready = || tell(line, &[READY]);
     egress::serve(listeners, policy, audit, handed_over.sandbox, ready)
+}
+
+/// Writes why the proxies cannot start: the errno, 0 where there is none, and a text.
+fn encode(error: &io::Error) -> Vec<u8> {
+    let errno = error.raw_os_error().unwrap_or(0).to_ne_bytes();
+    [&[FAILED], errno.as_slice(), error.to_string().as_bytes()].concat()
+}
+
+/// Reads what [`encode`] wrote, but for its first byte.
+fn decode(reason: &[u8]) -> io::Error {
+    match reason.split_first_chunk() {
+        Some((&errno, text)) => match i32::from_ne_bytes(errno) {
+            0 => io::Error::other(String::from_utf8_lossy(text).into_owned()),
+            errno => io::Error::from_raw_os_error(errno),
+        },
+        None => io::ErrorKind::InvalidData.into(),
+    }
 }
 
 /// Tells the launcher; one that is gone needs no telling.
