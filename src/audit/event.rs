@@ -122,6 +122,9 @@ pub enum Code {
     /// `filesystem.disabled` switches the rules for files off.
     #[serde(rename = "weakening.filesystem.disabled")]
     FilesOpen,
+    /// `filesystem.protectSecrets` shows the stores of secrets.
+    #[serde(rename = "weakening.filesystem.secrets")]
+    SecretsShown,
 }
 
 /// The rule that decided, and where it stands.

@@ -52,6 +52,12 @@ pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, audit: &Au
             "switches the rules for files off: what the caller may read and write, the command may",
             Code::FilesOpen,
         ),
+        (
+            !settings.filesystem.protects_secrets,
+            "filesystem.protectSecrets",
+            "shows every store of secrets: what it allows to be reached can be told them",
+            Code::SecretsShown,
+        ),
     ];
     for (_, key, what, code) in switches.into_iter().filter(|(on, ..)| *on) {
         audit.warn(format_args!("`{key}` {what}"));
