@@ -5,7 +5,7 @@
     reason = "raw system calls; each block names the facts it rests on"
 )]
 
-use std::ffi::{CString, c_int, c_uint};
+use std::ffi::{c_int, c_uint};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -303,6 +303,28 @@ pub(crate) fn is_pending(listener: BorrowedFd<'_>, id: u64) -> bool {
     }
 }
 
+/// Has caller and broker wake each other on one processor, as they wait for each other anyway.
+pub(crate) fn wake_in_turns(listener: BorrowedFd<'_>) -> io::Result<()> {
+    // From linux/seccomp.h, since Linux 6.6.
+    const SYNC_WAKE_UP: libc::c_ulong = 1;
+    ioctl_with(listener, libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP).map(drop)
+}
+
+/// Opens the place that a Unix socket of a user namespace that this user made is bound to.
+pub(crate) fn bound_place(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // From linux/un.h, since Linux 4.6.
+    const SIOCUNIXFILE: libc::Ioctl = 0x89e0;
+    let fd = ioctl_with(socket, SIOCUNIXFILE, 0)?;
+    // SAFETY: this call makes the kernel return a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn ioctl_with(fd: BorrowedFd<'_>, call: libc::Ioctl, arg: libc::c_ulong) -> io::Result<c_int> {
+    // SAFETY: both calls above take an integer; the kernel touches no memory of ours.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), call, arg) };
+    check(i64::from(result)).map(|_| result)
+}
+
 /// Gives a stopped call its result: an errno, or 0 for success.
 pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: i32) -> io::Result<()> {
     let response = libc::seccomp_notif_resp {
@@ -463,14 +485,6 @@ static NOTE_SIGPIPE: extern "C" fn() = {
     }
     note_sigpipe
 };
-
-/// Replaces this process; returns only on failure.
-pub(crate) fn execve(program: &CString, argv: &[CString], envp: &[CString]) -> io::Error {
-    match nix::unistd::execve(program, argv, envp) {
-        Ok(never) => match never {},
-        Err(errno) => errno.into(),
-    }
-}
 
 const CLONE_PIDFD: u64 = 0x1000;
 

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::execve;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::caller::Caller;
@@ -102,8 +103,8 @@ fn execute(plan: &Plan) -> Failure {
         .is_some_and(|word| !word.as_bytes().contains(&b'/'));
     let mut last = Errno::ENOENT;
     for program in &plan.programs {
-        let error = sys::execve(program, &plan.argv, &plan.env);
-        match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        let Err(errno) = execve(program, &plan.argv, &plan.env);
+        match errno {
             Errno::ENOEXEC => return execute_script(plan, program),
             // What lies in a directory on PATH that cannot be searched was not found.
             Errno::EACCES if searched && !exists(program) => {}
@@ -126,8 +127,8 @@ fn exists(program: &CString) -> bool {
 fn execute_script(plan: &Plan, script: &CString) -> Failure {
     let mut argv = vec![SCRIPT_SHELL.to_owned(), script.clone()];
     argv.extend(plan.argv.iter().skip(1).cloned());
-    let error = sys::execve(&SCRIPT_SHELL.to_owned(), &argv, &plan.env);
-    failed_to_execute(plan, Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+    let Err(errno) = execve(SCRIPT_SHELL, &argv, &plan.env);
+    failed_to_execute(plan, errno)
 }
 
 /// Tells "not found" from "found but not executable" by the errors a shell tells them by.
