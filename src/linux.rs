@@ -2,6 +2,7 @@
 
 pub(crate) mod broker;
 pub(crate) mod executor;
+mod inner;
 pub mod launch;
 pub(crate) mod passing;
 pub mod plan;
@@ -16,29 +17,49 @@ use crate::backend::{Backend, Command};
 use crate::error::{Error, Kind, Result};
 use crate::policy::filesystem::Access;
 use crate::policy::path::{FileKind, RealPath};
-use crate::policy::{Host, Policy};
+use crate::policy::{Host, Nested, Policy};
 use launch::caller::Caller;
 use launch::mountinfo;
 use launch::run_directory::RunDirectory;
 use launch::{Launch, Sandbox};
-use plan::{Inputs, Layers, Plan};
+use plan::{Inputs, Layers, Place, Plan};
 
 /// The Linux backend, holding what the caller had set.
 #[derive(Debug)]
 pub struct Linux {
     caller: Caller,
+    place: Place,
 }
 
 impl Linux {
     /// Notes the caller's signals and umask, and takes our own.
     ///
     /// # Errors
-    /// The standard descriptors hold something that would be a hole in the rules.
-    pub fn new(command: &Command) -> Result<Self> {
+    /// The standard descriptors hold something that would be a hole in the rules, or this
+    /// process runs in a sandbox and `nested` says that no other is to be started there.
+    pub fn new(command: &Command, nested: Nested) -> Result<Self> {
         launch::descriptors::check_standard()?;
+        let place = inner::place(nested)?;
         Ok(Self {
             caller: Caller::note(&command.keep_fds)?,
+            place,
         })
+    }
+
+    /// Tells whether this is a run inside another.
+    pub fn is_inside(&self) -> bool {
+        self.place == Place::Sandbox
+    }
+
+    /// Narrows a policy to what holds where this process runs.
+    ///
+    /// # Errors
+    /// A rule of it would not hold.
+    pub fn fit(&self, policy: &mut Policy) -> Result<()> {
+        match self.place {
+            Place::Host => Ok(()),
+            Place::Sandbox => inner::fit(policy),
+        }
     }
 }
 
@@ -54,8 +75,11 @@ impl Backend for Linux {
         })?;
         cover_aliases(policy)?;
         let run = RunDirectory::create(host, &policy.filesystem)?;
-        for runs in run.all_runs()? {
-            policy.filesystem.hide_runs(runs);
+        // Inside a sandbox nothing can be hidden, and its own are hidden already.
+        if self.place == Place::Host {
+            for runs in run.all_runs()? {
+                policy.filesystem.hide_runs(runs);
+            }
         }
         let tmpdir = match own_tmpdir(policy, host) {
             Some(path) => path,
@@ -76,6 +100,7 @@ impl Backend for Linux {
                 job_server: job_server(policy, host, command),
                 tmpdir,
                 layers,
+                place: self.place,
             },
         )?;
         Ok(Launch { plan, run })

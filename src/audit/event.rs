@@ -122,6 +122,15 @@ pub enum Code {
     /// `filesystem.disabled` switches the rules for files off.
     #[serde(rename = "weakening.filesystem.disabled")]
     FilesOpen,
+    /// `allowNestedUserNamespaces` lets user namespaces be made, without mounts.
+    #[serde(rename = "weakening.nesting.userns")]
+    NestingUserns,
+    /// `allowNestedUserNamespaces` lets mounts be made; Landlock leaves files alone.
+    #[serde(rename = "weakening.nesting.mounts")]
+    NestingMounts,
+    /// A run inside a sandbox, without namespaces of its own.
+    #[serde(rename = "weakening.nested.inner")]
+    NestedInner,
 }
 
 /// The rule that decided, and where it stands.

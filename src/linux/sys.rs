@@ -5,6 +5,8 @@
     reason = "raw system calls; each block names the facts it rests on"
 )]
 
+mod closing;
+
 use std::ffi::{CString, c_int, c_uint};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -12,6 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal};
 use nix::unistd::Pid;
+
+pub(crate) use closing::{close_all_but, set_close_on_exec_but};
 
 /// Which side of a fork this is.
 #[derive(Debug)]
@@ -149,32 +153,6 @@ fn mount_setattr_with(mount: BorrowedFd<'_>, set: MountAttr, flags: c_int) -> io
         )
     })
     .map(drop)
-}
-
-/// Closes every descriptor from 3 up but those in `keep`, which is sorted.
-///
-/// For processes that never exec: what they must not hold has to be gone, not marked.
-pub(crate) fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
-    ranges_without(keep).try_for_each(|(first, last)| close_range(first, last, 0))
-}
-
-/// Marks every descriptor from 3 up close-on-exec but those in `keep`, which is sorted.
-///
-/// Nothing is closed before the exec, so that a failed one can still be reported.
-pub(crate) fn set_close_on_exec_but(keep: &[RawFd]) -> io::Result<()> {
-    let flags = libc::CLOSE_RANGE_CLOEXEC;
-    ranges_without(keep).try_for_each(|(first, last)| close_range(first, last, flags))
-}
-
-/// Returns the inclusive ranges of descriptor numbers from 3 up that `keep` leaves.
-fn ranges_without(keep: &[RawFd]) -> impl Iterator<Item = (c_uint, c_uint)> {
-    let keep = keep
-        .iter()
-        .filter_map(|&fd| c_uint::try_from(fd).ok())
-        .filter(|&fd| fd >= 3);
-    let starts = [3].into_iter().chain(keep.clone().map(|fd| fd + 1));
-    let ends = keep.map(|fd| fd - 1).chain([c_uint::MAX]);
-    starts.zip(ends).filter(|(first, last)| first <= last)
 }
 
 fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> io::Result<()> {
@@ -362,6 +340,21 @@ pub(crate) fn interrupt_calls_on(signal: Signal) -> io::Result<()> {
     unsafe { nix::sys::signal::sigaction(signal, &action) }.map_err(io::Error::from)?;
     SigSet::from(signal).thread_unblock()?;
     Ok(())
+}
+
+/// Tells whether filters of ours are in force on this process: two options of prctl(2) that no
+/// kernel has get the two answers of the programs `refuse` and `absent`, and EINVAL elsewhere.
+pub(crate) fn is_under_our_filters() -> bool {
+    const OF_REFUSE: c_int = 0x7372_7401;
+    const OF_ABSENT: c_int = 0x7372_7402;
+    let answer = |option: c_int| {
+        // SAFETY: integers only; an unknown option does nothing.
+        let result = unsafe { libc::prctl(option, 0, 0, 0, 0) };
+        check(i64::from(result))
+            .err()
+            .and_then(|error| error.raw_os_error())
+    };
+    answer(OF_REFUSE) == Some(libc::EPERM) && answer(OF_ABSENT) == Some(libc::ENOSYS)
 }
 
 /// Asks which Landlock ABI the running kernel has; 0 where it has none.

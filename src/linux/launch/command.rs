@@ -14,10 +14,11 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use super::caller::Caller;
 use super::control::Confined;
 use super::failure::{At, Failure, Step};
-use super::{landlock, privileges, rootfs};
+use super::{landlock, namespaces, privileges, rootfs};
 use crate::linux::plan::Plan;
 use crate::linux::plan::filter::Filter;
 use crate::linux::{passing, support, sys};
+use crate::policy::Nesting;
 
 /// What comes with the listener of the command's own filter.
 pub(super) const LISTENER: u8 = b'l';
@@ -48,14 +49,19 @@ fn confine_and_wait(
 ) -> Result<std::convert::Infallible, Failure> {
     // Without Landlock's signal scope, kill(0) from a command in the caller's process group
     // would reach the caller; a session of its own costs it the terminal.
-    if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI || plan.ruleset.is_empty() {
+    if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
         nix::unistd::setsid().at(Step::NewSession)?;
     }
+    if plan.nesting == Nesting::Mounts {
+        namespaces::lock_mounts(plan.ids)?;
+        // All of them came back with the new namespace.
+        privileges::drop_capabilities_for(plan)?;
+    }
     rootfs::enter(&plan.cwd)?;
-    privileges::verify()?;
+    privileges::verify(plan)?;
     if let Some(filter) = &plan.performed {
         if confined.landlock_abi > 0 {
-            landlock::keep_signals_in()?;
+            landlock::keep_signals_in(plan)?;
         }
         stop_calls(filter, init)?;
         confined.seccomp_filters += 1;

@@ -3,11 +3,13 @@
 //! Everything is done by descriptor. A path is walked without following links and compared
 //! with what the plan saw, before it is copied and after it is mounted.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_change, move_mount,
     open_tree, unmount,
@@ -15,10 +17,11 @@ use rustix::mount::{
 
 use super::devices;
 use super::failure::{At, Failure, Step};
-use super::{filesystems, mount_table};
+use super::{filesystems, mount_table, pins};
 use crate::linux::plan::Plan;
 use crate::linux::plan::mounts::MountOp;
 use crate::linux::sys::{self, MountAttr};
+use crate::policy::Nesting;
 use crate::policy::filesystem::Access;
 use crate::policy::path::{FileId, FileKind, RealPath};
 
@@ -80,7 +83,11 @@ pub(super) fn seal(plan: &Plan) -> Result<(), Failure> {
     let dev = open(CWD, Path::new("/dev")).at(Step::SetAttributes)?;
     sys::mount_setattr(dev.as_fd(), MountAttr::READ_ONLY)
         .at_path(Step::SetAttributes, Path::new("/dev"))?;
-    mount_table::verify_read_only(&plan.mounts)
+    mount_table::verify_read_only(&plan.mounts)?;
+    match plan.nesting {
+        Nesting::Mounts => pins::make(),
+        Nesting::Refused | Nesting::Userns => Ok(()),
+    }
 }
 
 /// Enters the working directory, which must be the one the plan saw.
@@ -113,9 +120,13 @@ impl Tree {
                 )
             }
             MountOp::StandIn(path, reopened) => self.hide(path, reopened, stand_ins),
-            MountOp::Proc { masked } => {
+            MountOp::Proc { masked, processes } => {
                 let place = Path::new("/proc");
-                attach(&filesystems::proc()?, &self.root, place)?;
+                let proc = filesystems::proc(*processes)?;
+                attach(&proc, &self.root, place)?;
+                if *processes == Access::Write {
+                    self.close_all_but_processes(&proc, place)?;
+                }
                 self.mask(place, masked, stand_ins)
             }
             MountOp::Sys { masked } => self.mask(Path::new("/sys"), masked, stand_ins),
@@ -165,6 +176,31 @@ impl Tree {
                 Err(errno) => return Err(errno).at_path(Step::FindTarget, &path),
             };
             cover(stand_ins, kind, &self.root, &path)?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything of `proc` read-only but the directories of processes.
+    ///
+    /// A user 0 of a namespace inside passes every mode check on what belongs to user 0 here.
+    fn close_all_but_processes(&self, proc: &OwnedFd, place: &Path) -> Result<(), Failure> {
+        let list = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(proc, ".", list, Mode::empty())
+            .and_then(|directory| Dir::read_from(&directory))
+            .at_path(Step::FindSource, place)?;
+        for entry in directory {
+            let entry = entry.at_path(Step::FindSource, place)?;
+            let name = Path::new(OsStr::from_bytes(entry.file_name().to_bytes()));
+            let is_dot = entry.file_name().to_bytes().starts_with(b".");
+            let is_process = entry.file_name().to_bytes()[0].is_ascii_digit();
+            // Links lead to a process, or into the directory of one.
+            if is_dot || is_process || entry.file_type() == FileType::Symlink {
+                continue;
+            }
+            let path = place.join(name);
+            let closed = clone_tree(proc, name).at_path(Step::CloneTree, &path)?;
+            set_attributes(closed.as_fd(), MountAttr::READ_ONLY, &path)?;
+            attach(&closed, &self.root, &path)?;
         }
         Ok(())
     }
@@ -246,7 +282,7 @@ fn identify(fd: &OwnedFd) -> Result<FileId, rustix::io::Errno> {
 }
 
 fn identity(stat: &rustix::fs::Stat) -> FileId {
-    let directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+    let directory = FileType::from_raw_mode(stat.st_mode).is_dir();
     let kind = if directory {
         FileKind::Directory
     } else {
