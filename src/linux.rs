@@ -74,7 +74,10 @@ impl Backend for Linux {
                 .with_hint("change to a directory you can enter")
         })?;
         cover_aliases(policy)?;
-        let run = RunDirectory::create(host, &policy.filesystem)?;
+        let run = match self.place {
+            Place::Host => RunDirectory::create(host, &policy.filesystem)?,
+            Place::Sandbox => RunDirectory::create_without_socket(host, &policy.filesystem)?,
+        };
         // Inside a sandbox nothing can be hidden, and its own are hidden already.
         if self.place == Place::Host {
             for runs in run.all_runs()? {

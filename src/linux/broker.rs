@@ -5,6 +5,7 @@
 
 mod caller;
 mod connect;
+mod namespaces;
 mod resolve;
 mod watch;
 
@@ -21,12 +22,13 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::pthread::pthread_kill;
 
-use super::executor::{self, Executor, INTERRUPTION, Line};
+use super::executor::{Executor, INTERRUPTION, Line};
 use super::sys::{self, Notification};
 use super::unix_diag::{self, UnixDiag};
 use crate::audit::Audit;
 use crate::policy::sockets::Sockets;
 use caller::Caller;
+use namespaces::Namespaces;
 use watch::Watch;
 
 /// Performs one call for `caller`.
@@ -60,10 +62,8 @@ pub(crate) struct Broker(Arc<Shared>);
 struct Shared {
     listener: OwnedFd,
     executor: Executor,
-    /// The network namespace of the sandbox.
-    namespace: u64,
-    /// The Unix sockets of that namespace.
-    own_sockets: UnixDiag,
+    /// The network namespaces of the sandbox, and their Unix sockets.
+    namespaces: Namespaces,
     /// The Unix sockets of our own namespace, where they can be asked for.
     host_sockets: OnceLock<Option<UnixDiag>>,
     policy: Sockets,
@@ -98,15 +98,8 @@ impl Broker {
         on_start: fn() -> io::Result<()>,
     ) -> io::Result<Self> {
         sys::interrupt_calls_on(INTERRUPTION)?;
-        let namespace = sys::network_namespace(ends.unix_diag.as_fd())?;
-        let (here, _) = executor::pair()?;
-        if sys::network_namespace(here.as_fd())? == namespace {
-            // What would be taken for the sandbox's own is the host's.
-            return Err(io::Error::other("the network namespace is the host's"));
-        }
         let shared = Arc::new(Shared {
-            namespace,
-            own_sockets: UnixDiag::new(ends.unix_diag),
+            namespaces: Namespaces::new(ends.unix_diag)?,
             host_sockets: OnceLock::new(),
             listener: ends.listener,
             executor: Executor::new(ends.executor),

@@ -6,8 +6,9 @@
 )]
 
 mod closing;
+mod mounts;
 
-use std::ffi::{CString, c_int, c_uint};
+use std::ffi::{c_int, c_uint};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +17,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal};
 use nix::unistd::Pid;
 
 pub(crate) use closing::{close_all_but, set_close_on_exec_but};
+pub(crate) use mounts::{MountAttr, mount_setattr, mount_setattr_recursive};
 
 /// Which side of a fork this is.
 #[derive(Debug)]
@@ -85,6 +87,13 @@ pub(crate) fn fork() -> io::Result<Forked> {
     Ok(Forked::Parent(pid, pidfd))
 }
 
+/// Forks the calling thread of a process that may have others. The child may make calls that
+/// are safe in a signal handler, and no other: a lock another thread held stays taken.
+pub(crate) fn fork_thread() -> io::Result<Forked> {
+    let mut pidfd: c_int = -1;
+    Ok(forked(clone_raw(0, &mut pidfd)?, pidfd))
+}
+
 /// Refuses to fork a threaded process: see fork(2) and signal-safety(7).
 fn assert_single_threaded() -> io::Result<()> {
     let threads = std::fs::read_dir("/proc/self/task")?.count();
@@ -114,28 +123,9 @@ pub(crate) fn exit_now(status: c_int) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Attributes for [`mount_setattr`]; see mount_setattr(2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MountAttr(u64);
-
-impl MountAttr {
-    pub(crate) const NOSUID_NODEV: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
-    pub(crate) const READ_ONLY: Self = Self(libc::MOUNT_ATTR_RDONLY | Self::NOSUID_NODEV.0);
-}
-
-/// Sets attributes on one mount.
-pub(crate) fn mount_setattr(mount: BorrowedFd<'_>, set: MountAttr) -> io::Result<()> {
-    mount_setattr_with(mount, set, 0)
-}
-
-/// Sets attributes on a mount and everything mounted below it.
-pub(crate) fn mount_setattr_recursive(mount: BorrowedFd<'_>, set: MountAttr) -> io::Result<()> {
-    mount_setattr_with(mount, set, libc::AT_RECURSIVE)
-}
-
 fn mount_setattr_with(mount: BorrowedFd<'_>, set: MountAttr, flags: c_int) -> io::Result<()> {
     let attr = libc::mount_attr {
-        attr_set: set.0,
+        attr_set: set.bits(),
         attr_clr: 0,
         propagation: 0,
         userns_fd: 0,
@@ -328,6 +318,28 @@ pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(cookie)
 }
 
+/// What is asked of a socket or of a namespace; see ioctl_nsfs(2), linux/sockios.h.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Related {
+    /// SIOCGSKNS: the network namespace of a socket.
+    NetworkOfSocket = 0x894c,
+    /// NS_GET_USERNS: the user namespace that a namespace belongs to.
+    Owner = 0xb701,
+    /// NS_GET_PARENT: the user namespace above another.
+    Parent = 0xb702,
+}
+
+/// Opens a namespace by what it has to do with `fd`.
+pub(crate) fn related(fd: BorrowedFd<'_>, to: Related) -> io::Result<OwnedFd> {
+    // SAFETY: these requests take no argument.
+    let opened = check(i64::from(unsafe {
+        libc::ioctl(fd.as_raw_fd(), to as libc::Ioctl)
+    }))?;
+    let opened = RawFd::try_from(opened).expect("the kernel's descriptors are 32 bits");
+    // SAFETY: the kernel returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
+}
+
 /// Has `signal`, sent to a thread, end a call it blocks in with EINTR, and nothing else.
 pub(crate) fn interrupt_calls_on(signal: Signal) -> io::Result<()> {
     extern "C" fn ignore(_: c_int) {}
@@ -456,14 +468,6 @@ static NOTE_SIGPIPE: extern "C" fn() = {
     }
     note_sigpipe
 };
-
-/// Replaces this process; returns only on failure.
-pub(crate) fn execve(program: &CString, argv: &[CString], envp: &[CString]) -> io::Error {
-    match nix::unistd::execve(program, argv, envp) {
-        Ok(never) => match never {},
-        Err(errno) => errno.into(),
-    }
-}
 
 const CLONE_PIDFD: u64 = 0x1000;
 

@@ -9,6 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::caller::{Caller, errno, lower_half};
+use super::namespaces::Namespace;
 use super::{Shared, Worker, resolve};
 use crate::audit::event::{Code, Event, Kind, Rule, Suggest, Verdict};
 use crate::linux::executor::{self, Destination, MAX_ADDRESS};
@@ -32,9 +33,7 @@ pub(super) fn perform(
     let len = len.ok().filter(|&len| len <= MAX_ADDRESS);
     let address = caller.read(args[1], len.ok_or(Errno::EINVAL)?)?;
     // What a socket reaches by number or abstract name, it reaches in its own namespace.
-    if sys::network_namespace(socket.as_fd()).ok() != Some(broker.namespace) {
-        return Err(Errno::EACCES);
-    }
+    let namespace = broker.namespaces.of(&socket).ok_or(Errno::EACCES)?;
     if domain != AddressFamily::UNIX {
         // Of other families none looks at who connects.
         let connect = || sys::connect(socket.as_fd(), &address);
@@ -45,7 +44,7 @@ pub(super) fn perform(
         return have_executed(broker, worker, caller, &socket, to);
     };
     let place = resolve::open(caller, path)?;
-    match side_of(broker, &place)? {
+    match side_of(broker, &namespace, &place)? {
         Side::Inside => {
             let to = Destination::Place(place.as_fd());
             have_executed(broker, worker, caller, &socket, to)
@@ -103,16 +102,13 @@ fn path_of<'a>(socket: &OwnedFd, address: &'a [u8]) -> Result<Option<&'a [u8]>, 
 }
 
 /// Decides on a place, which is held open: nothing can take its inode number meanwhile.
-fn side_of(broker: &Shared, place: &OwnedFd) -> Result<Side, Errno> {
+fn side_of(broker: &Shared, namespace: &Namespace, place: &OwnedFd) -> Result<Side, Errno> {
     let found = rustix::fs::fstat(place).map_err(errno)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Ok(Side::Inside);
     }
     let inode = Inode::of(&found);
-    // A kernel that cannot tell is one that says no.
-    let listens =
-        |diag: &UnixDiag| inode.is_some_and(|inode| diag.listens_at(inode).unwrap_or(false));
-    if listens(&broker.own_sockets) {
+    if inode.is_some_and(|inode| broker.namespaces.listens_at(namespace, inode)) {
         return Ok(Side::Inside);
     }
     let path = path_to(place)?;
@@ -123,6 +119,9 @@ fn side_of(broker: &Shared, place: &OwnedFd) -> Result<Side, Errno> {
         record(broker, &path, Verdict::Allowed, Code::SocketListed, rule);
         return Ok(Side::Outside);
     }
+    // A kernel that cannot tell is one that says no.
+    let listens =
+        |diag: &UnixDiag| inode.is_some_and(|inode| diag.listens_at(inode).unwrap_or(false));
     if broker.host_sockets().is_some_and(listens) {
         record(broker, &path, Verdict::Denied, Code::SocketUnlisted, None);
         return Err(Errno::EACCES);

@@ -1,6 +1,6 @@
 //! The command's process: from a fork of init to the program the caller asked for.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -24,7 +24,7 @@ use crate::policy::Nesting;
 pub(super) const LISTENER: u8 = b'l';
 
 /// Shell that runs a script without an interpreter line, as execvp(3) does.
-const SCRIPT_SHELL: &std::ffi::CStr = c"/bin/sh";
+const SCRIPT_SHELL: &CStr = c"/bin/sh";
 
 /// Confines this process, which inherits all but its own filter from init, waits for the
 /// release, and becomes the command.
@@ -99,8 +99,7 @@ fn execute(plan: &Plan) -> Failure {
         .is_some_and(|word| !word.as_bytes().contains(&b'/'));
     let mut last = Errno::ENOENT;
     for program in &plan.programs {
-        let error = sys::execve(program, &plan.argv, &plan.env);
-        match Errno::from_raw(error.raw_os_error().unwrap_or(0)) {
+        match replace(program, &plan.argv, plan) {
             Errno::ENOEXEC => return execute_script(plan, program),
             // What lies in a directory on PATH that cannot be searched was not found.
             Errno::EACCES if searched && !exists(program) => {}
@@ -123,8 +122,15 @@ fn exists(program: &CString) -> bool {
 fn execute_script(plan: &Plan, script: &CString) -> Failure {
     let mut argv = vec![SCRIPT_SHELL.to_owned(), script.clone()];
     argv.extend(plan.argv.iter().skip(1).cloned());
-    let error = sys::execve(&SCRIPT_SHELL.to_owned(), &argv, &plan.env);
-    failed_to_execute(plan, Errno::from_raw(error.raw_os_error().unwrap_or(0)))
+    failed_to_execute(plan, replace(SCRIPT_SHELL, &argv, plan))
+}
+
+/// Executes a program in place of this process; returns only on failure.
+fn replace(program: &CStr, argv: &[CString], plan: &Plan) -> Errno {
+    match nix::unistd::execve(program, argv, &plan.env) {
+        Ok(never) => match never {},
+        Err(errno) => errno,
+    }
 }
 
 /// Tells "not found" from "found but not executable" by the errors a shell tells them by.

@@ -47,10 +47,26 @@ impl RunDirectory {
     /// # Errors
     /// No temporary directory of this machine can be used.
     pub fn create(host: &Host, policy: &Filesystem) -> Result<Self> {
+        Self::create_by(host, policy, Self::listening)
+    }
+
+    /// Makes the directory as [`RunDirectory::create`] does, for a run without proxies.
+    ///
+    /// # Errors
+    /// No temporary directory of this machine can be used.
+    pub fn create_without_socket(host: &Host, policy: &Filesystem) -> Result<Self> {
+        Self::create_by(host, policy, Ok)
+    }
+
+    fn create_by(
+        host: &Host,
+        policy: &Filesystem,
+        finish: fn(Self) -> io::Result<Self>,
+    ) -> Result<Self> {
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         let mut bases = bases(host, policy).into_iter();
         for base in bases.by_ref() {
-            match Self::create_in(base.as_path(), host.uid).and_then(Self::listening) {
+            match Self::create_in(base.as_path(), host.uid).and_then(finish) {
                 Ok(mut directory) => {
                     directory.hold_others(bases, host.uid);
                     return Ok(directory);

@@ -1,0 +1,107 @@
+//! Programs that sandbox themselves.
+
+use std::path::Path;
+
+use super::graded;
+use super::harness::{Scratch, Srt, canary, outside, skip};
+
+fn is_there(program: &str) -> bool {
+    outside(&format!("command -v {program}")).status == 0
+}
+
+#[test]
+fn bubblewrap_runs_a_command_in_a_view_of_its_own() {
+    if !is_there("bwrap") {
+        return skip("bwrap is not installed");
+    }
+    let scratch = Scratch::new("bwrap");
+    // As root it makes no user namespace unless asked to.
+    let plain = "bwrap --unshare-user --ro-bind / / true";
+    let whole = "bwrap --unshare-all --ro-bind / / --tmpfs /tmp --dev /dev true";
+    for script in [plain, whole] {
+        outside(script).succeeds();
+        Srt::new(&scratch).sh(script).fails();
+        graded(&scratch, "userns").sh(script).fails();
+        graded(&scratch, "mounts").sh(script).succeeds();
+    }
+}
+
+#[test]
+fn what_bubblewrap_binds_is_what_the_sandbox_shows() {
+    if !is_there("bwrap") {
+        return skip("bwrap is not installed");
+    }
+    let scratch = Scratch::new("bwrap-view");
+    let cwd = scratch.dir("cwd");
+    let secret = canary();
+    let hidden = scratch.file("cwd/hidden/key", &secret);
+    let kept = scratch.file("cwd/kept", "kept");
+    let script = format!(
+        "bwrap --unshare-user --bind / / --dev /dev sh -c 'cat {}; echo changed > {}; echo made > new'",
+        hidden.display(),
+        kept.display()
+    );
+    let ran = outside(&format!("cd {} && {script}", cwd.display()));
+    assert!(ran.stdout.contains(&secret), "{}", ran.stderr);
+    std::fs::write(&kept, "kept").expect("it is ours");
+    std::fs::remove_file(cwd.join("new")).expect("the control made it");
+    let srt = graded(&scratch, "mounts").allow_write(&cwd);
+    let ran = srt
+        .deny_read(scratch.path("cwd/hidden"))
+        .deny_write(&kept)
+        .sh(&script);
+    assert!(!ran.shows(&secret), "{}", ran.stdout);
+    let content = |path: &Path| std::fs::read_to_string(path).expect("it is there");
+    assert_eq!(content(&kept), "kept");
+    assert_eq!(content(&cwd.join("new")), "made\n");
+}
+
+#[test]
+fn a_browser_runs_in_its_own_sandbox() {
+    let Some(browser) = ["chromium", "chromium-browser", "google-chrome"]
+        .into_iter()
+        .find(|name| is_there(name))
+    else {
+        return skip("no chromium is installed");
+    };
+    if super::harness::is_root() {
+        return skip("chromium does not use its sandbox as root");
+    }
+    let scratch = Scratch::new("browser");
+    let home = scratch.dir("home");
+    let page = "data:text/html,<p>hello-from-a-page</p>";
+    let script =
+        format!("{browser} --headless --disable-gpu --user-data-dir=$HOME/p --dump-dom '{page}'");
+    let srt = |grade: &str| {
+        let srt = match grade {
+            "" => Srt::new(&scratch),
+            grade => graded(&scratch, grade),
+        };
+        srt.allow_write(&home).sh(&script)
+    };
+    let refused = srt("");
+    assert!(!refused.stdout.contains("<p>hello-from-a-page</p>"));
+    let ran = srt("userns");
+    assert!(
+        ran.stdout.contains("<p>hello-from-a-page</p>"),
+        "{} {}",
+        ran.stdout,
+        ran.stderr
+    );
+}
+
+#[test]
+fn podman_unpacks_and_runs_nothing_it_could_not_outside() {
+    if !is_there("podman") {
+        return skip("podman is not installed");
+    }
+    let scratch = Scratch::new("podman");
+    let home = scratch.dir("home");
+    let script = "podman --storage-driver vfs unshare true";
+    let control = outside(&format!("HOME={} {script}", home.display()));
+    if control.status != 0 {
+        return skip("podman does not start outside a sandbox either");
+    }
+    let srt = graded(&scratch, "mounts").allow_write(&home);
+    srt.sh(script).succeeds();
+}
