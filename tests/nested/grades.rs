@@ -51,12 +51,26 @@ fn mounts_gives_mounts_of_every_sort_in_namespaces_of_the_command() {
         "unshare -rm mount --bind /usr /mnt",
         "unshare -rm sh -c 'mount -t tmpfs none /mnt && cd /mnt && mkdir old && pivot_root . old'",
         "unshare -ru hostname other",
-        "unshare -rC true",
         "unshare -rm unshare -rm mount -t tmpfs none /mnt",
     ];
     for script in scripts {
         outside(script).succeeds();
         graded(&scratch, "mounts").sh(script).succeeds();
+    }
+}
+
+#[test]
+fn control_groups_of_the_caller_cannot_be_mounted() {
+    let scratch = Scratch::new("cgroup");
+    let mount = "mount -t cgroup2 none /mnt && ls /mnt/cgroup.controllers";
+    let script = format!("unshare -rmC sh -c '{mount}'");
+    if outside(&script).status != 0 {
+        return skip("control groups cannot be mounted here in any namespace");
+    }
+    for grade in GRADES {
+        graded(&scratch, grade).sh(&script).fails();
+        let script = format!("unshare -rm sh -c '{mount}'");
+        graded(&scratch, grade).sh(&script).fails();
     }
 }
 

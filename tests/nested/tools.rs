@@ -17,7 +17,8 @@ fn bubblewrap_runs_a_command_in_a_view_of_its_own() {
     let scratch = Scratch::new("bwrap");
     // As root it makes no user namespace unless asked to.
     let plain = "bwrap --unshare-user --ro-bind / / true";
-    let whole = "bwrap --unshare-all --ro-bind / / --tmpfs /tmp --dev /dev true";
+    let whole = "bwrap --unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts \
+                 --ro-bind / / --tmpfs /tmp --dev /dev true";
     for script in [plain, whole] {
         outside(script).succeeds();
         Srt::new(&scratch).sh(script).fails();
