@@ -46,9 +46,15 @@ pub(super) fn record_weakenings(
             Code::SocketsAll,
         ),
         (
-            policy.network_mode == NetworkMode::Open,
+            policy.network_mode == NetworkMode::Open && !is_inside,
             "network.mode",
             "shares the host's network: no host is filtered, and its loopback is in reach",
+            Code::NetworkOpen,
+        ),
+        (
+            policy.network_mode == NetworkMode::Open && is_inside,
+            "network.mode",
+            "shares the network of the sandbox around: its rules alone filter hosts",
             Code::NetworkOpen,
         ),
         (

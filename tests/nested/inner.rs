@@ -46,6 +46,15 @@ fn a_run_inside_a_run_is_refused() {
 }
 
 #[test]
+fn the_doctor_says_where_it_is() {
+    let scratch = Scratch::new("doctor");
+    let said = "inside a sandbox of srt";
+    assert!(!run(std::process::Command::new(SRT).args(["ctl", "doctor"])).shows(said));
+    let ran = Srt::new(&scratch).run(&[SRT, "ctl", "doctor"]);
+    assert!(ran.shows(said), "{} {}", ran.stdout, ran.stderr);
+}
+
+#[test]
 fn an_inner_run_adds_rules_and_never_widens() {
     let scratch = Scratch::new("adds");
     let cwd = scratch.dir("cwd");

@@ -61,7 +61,9 @@ fn stand_up(
         landlock_abi: layer.restrict_self()?,
     };
     let (command, line) = start_command(plan, caller, confined)?;
-    privileges::drop_capabilities()?;
+    if plan.keeps_setfcap() {
+        privileges::drop_capabilities()?;
+    }
     let executor = match unix_diag {
         Some(unix_diag) => Some(pass_on_listener(control, &line, unix_diag)?),
         None => None,
