@@ -21,10 +21,10 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, Scope};
 
 use tokio::runtime::Builder;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::audit::Audit;
 use crate::policy::network::Network;
@@ -46,6 +46,8 @@ struct Proxy {
     pool: Arc<pool::Pool>,
     pipes: Arc<pipe::Pipes>,
     slots: Arc<Semaphore>,
+    /// Told of every connection that is served.
+    connected: Arc<Notify>,
     worker: usize,
 }
 
@@ -53,7 +55,8 @@ struct Proxy {
 /// Calls `ready` once every listener is served.
 ///
 /// Each worker is a thread with an event loop of its own, so that a connection is served by one
-/// thread from end to end and wakes no other. The calling thread is the first of them.
+/// thread from end to end and wakes no other. The calling thread is the first of them; the
+/// others start when there is a connection, since most commands make none.
 ///
 /// # Errors
 /// A listener cannot be used, or the event loop cannot be set up.
@@ -70,33 +73,44 @@ pub fn serve(
         pool: Arc::default(),
         pipes: Arc::default(),
         slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        connected: Arc::default(),
         worker: 0,
     };
-    let workers = thread::available_parallelism().map_or(1, usize::from);
     let (first, end) = watch::channel(());
+    let spare = (listeners.try_clone()?, stop.try_clone()?);
     thread::scope(|scope| {
         // Dropped however this closure ends: no worker outlives the first.
         let _first = first;
-        for worker in 1..workers.min(MAX_WORKERS) {
-            // Where no further descriptor or thread may be had, fewer serve.
-            let (Ok(listeners), Ok(stop)) = (listeners.try_clone(), stop.try_clone()) else {
-                break;
-            };
-            let (proxy, end) = (
-                Proxy {
-                    worker,
-                    ..proxy.clone()
-                },
-                end.clone(),
-            );
-            let run = move || work(listeners, proxy, stop, end, || {});
-            let thread = thread::Builder::new().stack_size(STACK);
-            if thread.spawn_scoped(scope, run).is_err() {
-                break;
+        let add_workers = {
+            let (proxy, end) = (proxy.clone(), end.clone());
+            move || {
+                let workers = thread::available_parallelism().map_or(1, usize::from);
+                for worker in 1..workers.min(MAX_WORKERS) {
+                    let proxy = Proxy {
+                        worker,
+                        ..proxy.clone()
+                    };
+                    // Where no further descriptor or thread may be had, fewer serve.
+                    if add_worker(scope, &spare, proxy, end.clone()).is_err() {
+                        break;
+                    }
+                }
             }
-        }
-        work(listeners, proxy, stop, end.clone(), ready)
+        };
+        work(listeners, proxy, stop, end, ready, add_workers)
     })
+}
+
+fn add_worker<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    (listeners, stop): &(Listeners, OwnedFd),
+    proxy: Proxy,
+    end: watch::Receiver<()>,
+) -> io::Result<()> {
+    let (listeners, stop) = (listeners.try_clone()?, stop.try_clone()?);
+    let run = move || work(listeners, proxy, stop, end, || {}, || {});
+    let thread = thread::Builder::new().stack_size(STACK);
+    thread.spawn_scoped(scope, run).map(drop)
 }
 
 /// Serves on the calling thread, until `stop` is readable or the sender of `end` is gone.
@@ -106,6 +120,7 @@ fn work(
     stop: OwnedFd,
     mut end: watch::Receiver<()>,
     ready: impl FnOnce(),
+    on_connection: impl FnOnce(),
 ) -> io::Result<()> {
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -129,9 +144,15 @@ fn work(
         stop.set_nonblocking(true)?;
         let stop = tokio::net::UnixStream::from_std(stop)?;
         ready();
+        let connected = async {
+            proxy.connected.notified().await;
+            on_connection();
+            std::future::pending().await
+        };
         tokio::select! {
             stopped = stop.readable() => stopped,
             _first_is_gone = end.changed() => Ok(()),
+            never = connected => never,
         }
     });
     // A look-up that hangs in its thread must not hold up the end.

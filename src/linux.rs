@@ -74,25 +74,18 @@ impl Backend for Linux {
                 .with_hint("change to a directory you can enter")
         })?;
         cover_aliases(policy)?;
-        let run = match self.place {
-            Place::Host => RunDirectory::create(host, &policy.filesystem)?,
-            Place::Sandbox => RunDirectory::create_without_socket(host, &policy.filesystem)?,
-        };
+        let run = RunDirectory::create(host, policy, self.place)?;
         // Inside a sandbox nothing can be hidden, and its own are hidden already.
         if self.place == Place::Host {
             for runs in run.all_runs()? {
                 policy.filesystem.hide_runs(runs);
             }
         }
-        let tmpdir = match own_tmpdir(policy, host) {
-            Some(path) => path,
-            None => {
-                let private = run.make_tmpdir()?;
-                let path = private.as_path().to_owned();
-                policy.filesystem.grant_private(private);
-                path
-            }
-        };
+        let own_tmpdir = own_tmpdir(policy, host);
+        let private = run.real_path()?;
+        let tmpdir = own_tmpdir.unwrap_or_else(|| private.as_path().to_owned());
+        // Always: init finds the proxies' socket there.
+        policy.filesystem.grant_private(private);
         let layers = layers(host);
         let plan = Plan::from_policy(
             policy,

@@ -98,9 +98,11 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
         Some(hand_off) => Some(Proxies::start(hand_off, policy.network, audit)?),
         None => None,
     };
-    // While init builds: ten thousand rules take longer to free than to enforce.
-    drop((settings, policy.filesystem, policy.environment));
-    let broker = broker::start(held.trapped()?, policy.sockets, audit)?;
+    let prepared = broker::prepare(held.stops_calls())?;
+    // To free them is to write to pages that the children share, which copies each page first;
+    // ten thousand rules take longer to free than to enforce.
+    std::mem::forget((settings, policy.filesystem, policy.environment));
+    let broker = broker::start(prepared, held.trapped()?, policy.sockets, audit)?;
     let report = held.report()?;
     proxies.iter().try_for_each(Proxies::wait_until_ready)?;
     events::record_start(audit, command, &report);

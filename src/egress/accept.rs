@@ -30,7 +30,7 @@ pub(super) async fn http(listener: TcpListener, proxy: Arc<Proxy>) {
         // One attempt: a peer that does not even take this is not worth a wait.
         let _sent = stream.try_write(super::http::BUSY);
     };
-    run(&proxy.slots, accept, serve, turn_away).await;
+    run(&proxy, accept, serve, turn_away).await;
 }
 
 /// Serves SOCKS5 on every connection that comes.
@@ -41,11 +41,11 @@ pub(super) async fn socks(listener: TcpListener, proxy: Arc<Proxy>) {
     let serve = |connection, slot| {
         tokio::spawn(super::socks::serve(connection, Arc::clone(&proxy), slot));
     };
-    run(&proxy.slots, accept, serve, drop).await;
+    run(&proxy, accept, serve, drop).await;
 }
 
 async fn run<C, A>(
-    slots: &Arc<Semaphore>,
+    proxy: &Proxy,
     accept: impl Fn() -> A,
     serve: impl Fn(C, Slot),
     turn_away: impl Fn(C),
@@ -54,10 +54,13 @@ async fn run<C, A>(
 {
     loop {
         match accept().await {
-            Ok(connection) => match slot(slots).await {
-                Some(slot) => serve(connection, slot),
-                None => turn_away(connection),
-            },
+            Ok(connection) => {
+                proxy.connected.notify_one();
+                match slot(&proxy.slots).await {
+                    Some(slot) => serve(connection, slot),
+                    None => turn_away(connection),
+                }
+            }
             // The peer is gone already; the next one is not.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             // No descriptor or memory to be had (EMFILE, ENFILE, ENOBUFS): the connection stays

@@ -14,6 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -70,6 +71,8 @@ struct Shared {
     audit: Audit,
     watch: Arc<Watch>,
     workers: Mutex<Workers>,
+    /// The command's process has seen that its calls are performed.
+    is_checked: AtomicBool,
     is_over: AtomicBool,
     on_start: fn() -> io::Result<()>,
 }
@@ -86,18 +89,49 @@ struct Worker {
     line: Option<Line>,
 }
 
+/// A broker whose first thread waits for the sandbox: threads take their time to start, which
+/// passes while the sandbox is built.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    thread: JoinHandle<()>,
+    is_ready: Receiver<io::Result<()>>,
+    work: SyncSender<Arc<Shared>>,
+    on_start: fn() -> io::Result<()>,
+}
+
 impl Broker {
-    /// Starts to serve; each thread runs `on_start` first, to give up what it does not need.
+    /// Starts the first thread; each runs `on_start` first, to give up what it does not need.
+    pub(crate) fn prepare(on_start: fn() -> io::Result<()>) -> io::Result<Prepared> {
+        sys::interrupt_calls_on(INTERRUPTION)?;
+        let (tell, is_ready) = sync_channel(1);
+        let (work, wait) = sync_channel::<Arc<Shared>>(1);
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = thread.spawn(move || {
+            let started = on_start();
+            let is_fit = started.is_ok();
+            let told = tell.send(started).is_ok();
+            if is_fit
+                && told
+                && let Ok(shared) = wait.recv()
+            {
+                let _ended = shared.work();
+            }
+        })?;
+        Ok(Prepared {
+            thread,
+            is_ready,
+            work,
+            on_start,
+        })
+    }
+}
+
+impl Prepared {
+    /// Starts to serve.
     ///
     /// Every worker takes a call, performs it, however long that takes, and comes back for
     /// the next: while one of them blocks, another takes over.
-    pub(crate) fn start(
-        ends: Ends,
-        policy: Sockets,
-        audit: Audit,
-        on_start: fn() -> io::Result<()>,
-    ) -> io::Result<Self> {
-        sys::interrupt_calls_on(INTERRUPTION)?;
+    pub(crate) fn start(self, ends: Ends, policy: Sockets, audit: Audit) -> io::Result<Broker> {
         let shared = Arc::new(Shared {
             namespaces: Namespaces::new(ends.unix_diag)?,
             host_sockets: OnceLock::new(),
@@ -106,12 +140,18 @@ impl Broker {
             policy,
             audit,
             watch: Arc::default(),
-            workers: Mutex::default(),
+            workers: Mutex::new(Workers {
+                threads: vec![self.thread],
+                idle: 1,
+            }),
+            is_checked: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
-            on_start,
+            on_start: self.on_start,
         });
-        shared.add_worker()?;
-        Ok(Self(shared))
+        let is_ready = self.is_ready.recv().unwrap_or_else(|_| Err(gone()));
+        is_ready?;
+        self.work.send(Arc::clone(&shared)).map_err(|_| gone())?;
+        Ok(Broker(shared))
     }
 }
 
@@ -124,9 +164,9 @@ impl Shared {
         }
         let shared = Arc::clone(self);
         let thread = std::thread::Builder::new().stack_size(STACK);
-        let thread = thread.spawn(move || {
-            // The last worker that ends closes the listener, so that calls fail.
-            let _ended = (shared.on_start)().and_then(|()| shared.work());
+        let thread = thread.spawn(move || match (shared.on_start)() {
+            Ok(()) => drop(shared.work()),
+            Err(_) => shared.workers().idle -= 1,
         })?;
         workers.threads.push(thread);
         workers.idle += 1;
@@ -145,8 +185,12 @@ impl Shared {
                 },
             };
             self.workers().idle -= 1;
-            // Without another thread calls take turns.
-            let _started = self.add_worker();
+            // The first call is the launch's own check and cannot block: a command that never
+            // connects costs one thread.
+            if self.is_checked.swap(true, Ordering::Relaxed) {
+                // Without another thread calls take turns.
+                let _started = self.add_worker();
+            }
             let errno = self.perform(&mut worker, &call);
             // Before the answer: the next call may come at once, and here is who takes it.
             self.workers().idle += 1;
@@ -187,6 +231,10 @@ impl Shared {
             .is_some_and(|events| events.contains(PollFlags::POLLHUP));
         self.is_over.load(Ordering::Relaxed) || (polled.is_ok() && hung_up)
     }
+}
+
+fn gone() -> io::Error {
+    io::Error::other("the thread ended")
 }
 
 impl Worker {

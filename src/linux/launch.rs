@@ -230,6 +230,11 @@ impl Drop for Sandbox {
 }
 
 impl Sandbox {
+    /// Tells whether a broker is to perform calls of the command.
+    pub(crate) fn stops_calls(&self) -> bool {
+        self.stops_calls
+    }
+
     /// Waits until the command's calls are stopped; `None` where none are.
     ///
     /// # Errors
@@ -240,7 +245,7 @@ impl Sandbox {
         }
         loop {
             match self.next_message()? {
-                Message::Mounted => self.run.unlink_socket(),
+                Message::HandedOver => self.run.unlink_socket(),
                 Message::Stopping(trapped) => return Ok(Some(trapped)),
                 Message::Failed(failure) => return Err(failure.into()),
                 _ => return Err(self.init_is_gone()),
@@ -261,7 +266,7 @@ impl Held for Sandbox {
     fn report(&mut self) -> Result<Report> {
         loop {
             match self.next_message()? {
-                Message::Mounted => self.run.unlink_socket(),
+                Message::HandedOver => self.run.unlink_socket(),
                 Message::Ready(confined) => return Ok(self.report_of(confined)),
                 Message::Failed(failure) => return Err(failure.into()),
                 _ => return Err(self.init_is_gone()),

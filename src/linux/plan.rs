@@ -68,6 +68,17 @@ pub enum Place {
     Sandbox,
 }
 
+impl Place {
+    /// Returns the network a run has here where `asked` is what its policy says: inside a
+    /// sandbox there is none of its own.
+    pub fn network(self, asked: NetworkMode) -> NetworkMode {
+        match self {
+            Self::Host => asked,
+            Self::Sandbox => NetworkMode::Open,
+        }
+    }
+}
+
 /// Which proxy serves a listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -131,10 +142,7 @@ impl Plan {
         } = inputs;
         let nesting = policy.nesting;
         let argv = resolve_shell(command, host);
-        let network = match place {
-            Place::Host => policy.network_mode,
-            Place::Sandbox => NetworkMode::Open,
-        };
+        let network = place.network(policy.network_mode);
         Ok(Self {
             mounts: match place {
                 Place::Host => mounts::plan(&policy.filesystem, layers, nesting),

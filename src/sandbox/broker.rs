@@ -7,7 +7,7 @@ use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
 
 use crate::audit::Audit;
 use crate::error::{Error, Kind, Result};
-use crate::linux::broker::{Broker, Ends};
+use crate::linux::broker::{Broker, Ends, Prepared};
 use crate::linux::launch::control::Trapped;
 use crate::linux::launch::privileges;
 use crate::policy::sockets::Sockets;
@@ -21,9 +21,20 @@ pub(super) struct Running {
 
 const MAX_DATAGRAM: usize = 64 * 1024;
 
-/// Starts the broker for the calls that are stopped, if any are. From here on this process
-/// has threads.
-pub(super) fn start(trapped: Option<Trapped>, policy: Sockets, audit: &Audit) -> Result<Running> {
+/// Makes a broker ready for the calls that will be stopped, if any are. From here on this
+/// process has threads.
+pub(super) fn prepare(stops_calls: bool) -> Result<Option<Prepared>> {
+    let prepared = stops_calls.then(|| Broker::prepare(confine)).transpose();
+    prepared.map_err(|error| failed("clone", error))
+}
+
+/// Starts the broker, where one was prepared.
+pub(super) fn start(
+    prepared: Option<Prepared>,
+    trapped: Option<Trapped>,
+    policy: Sockets,
+    audit: &Audit,
+) -> Result<Running> {
     let kind = SocketType::SEQPACKET;
     let (events, theirs) =
         rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
@@ -37,8 +48,9 @@ pub(super) fn start(trapped: Option<Trapped>, policy: Sockets, audit: &Audit) ->
         unix_diag: trapped.unix_diag,
         executor: trapped.executor,
     });
-    let broker = ends
-        .map(|ends| Broker::start(ends, policy, audit, confine))
+    let broker = prepared
+        .zip(ends)
+        .map(|(prepared, ends)| prepared.start(ends, policy, audit))
         .transpose()
         .map_err(|error| failed("clone", error))?;
     Ok(Running {

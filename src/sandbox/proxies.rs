@@ -50,16 +50,20 @@ impl Proxies {
                 .map_err(|errno| failed("socketpair", errno))?;
         match sys::fork().map_err(|error| failed("fork", error))? {
             Forked::Child => {
-                if let Err(error) = serve(socket, init, policy, &theirs, audit) {
-                    let text = [&[FAILED], error.to_string().as_bytes()].concat();
-                    tell(&theirs, &text);
+                // A copy: ending is quicker than freeing first.
+                if let Err(error) = serve(socket, init, policy.clone(), &theirs, audit) {
+                    tell(&theirs, &encode(&error));
                 }
                 sys::exit_now(0)
             }
-            Forked::Parent(_, process) => Ok(Self {
-                process,
-                line: ours,
-            }),
+            Forked::Parent(_, process) => {
+                // To free it is to write to pages that the child shares, which copies each.
+                std::mem::forget(policy);
+                Ok(Self {
+                    process,
+                    line: ours,
+                })
+            }
         }
     }
 
@@ -71,11 +75,7 @@ impl Proxies {
         match &datagram[..len] {
             [READY] => Ok(()),
             [FAILED, reason @ ..] => {
-                let reason = String::from_utf8_lossy(reason).into_owned();
-                Err(Error::new(
-                    Kind::Launch,
-                    format!("the proxies cannot start: {reason}"),
-                ))
+                Err(Error::new(Kind::Launch, "the proxies cannot start").source(decode(reason)))
             }
             _ => Err(Error::new(
                 Kind::Launch,
@@ -120,8 +120,8 @@ impl Proxies {
 
     /// Records one event that has come; tells whether there was one.
     fn record_next(&self, audit: &Audit) -> bool {
-        let mut datagram = [0; MAX_DATAGRAM];
-        let received = rustix::net::recv(&self.line, &mut datagram, RecvFlags::DONTWAIT);
+        let mut datagram = vec![0; MAX_DATAGRAM];
+        let received = rustix::net::recv(&self.line, datagram.as_mut_slice(), RecvFlags::DONTWAIT);
         let Ok((len @ 1.., _)) = received else {
             return false;
         };
@@ -174,6 +174,23 @@ fn serve(
     };
     let ready = || tell(line, &[READY]);
     egress::serve(listeners, policy, audit, handed_over.sandbox, ready)
+}
+
+/// Writes why the proxies cannot start: the errno, 0 where there is none, and a text.
+fn encode(error: &io::Error) -> Vec<u8> {
+    let errno = error.raw_os_error().unwrap_or(0).to_ne_bytes();
+    [&[FAILED], errno.as_slice(), error.to_string().as_bytes()].concat()
+}
+
+/// Reads what [`encode`] wrote, but for its first byte.
+fn decode(reason: &[u8]) -> io::Error {
+    match reason.split_first_chunk() {
+        Some((&errno, text)) => match i32::from_ne_bytes(errno) {
+            0 => io::Error::other(String::from_utf8_lossy(text).into_owned()),
+            errno => io::Error::from_raw_os_error(errno),
+        },
+        None => io::ErrorKind::InvalidData.into(),
+    }
 }
 
 /// Tells the launcher; one that is gone needs no telling.

@@ -111,7 +111,7 @@ mount: hide $T/cwd/hidden
 mount: writable $T/cwd/w
 mount: read-only $T/cwd/hidden/shown
 mount: read-only $T/cwd/w/kept
-mount: writable $T/tmp/srt-UID/RUN/tmp
+mount: writable $T/tmp/srt-UID/RUN
 mount: mask files of /sys
 mount: new /proc, read-only
 mount: new /dev
@@ -123,7 +123,7 @@ landlock: device /dev
 landlock: write /dev/mqueue
 landlock: write /dev/shm
 landlock: write $T/cwd/w
-landlock: write $T/tmp/srt-UID/RUN/tmp
+landlock: write $T/tmp/srt-UID/RUN
 landlock: reopen descriptor 0
 landlock: reopen descriptor 1
 landlock: reopen descriptor 2

@@ -129,6 +129,10 @@ pub(super) fn lower_half(argument: u64) -> [u8; 4] {
     u32::from_le_bytes([a, b, c, d]).to_ne_bytes()
 }
 
+pub(super) fn errno_of(error: &std::io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
 pub(super) fn errno(errno: rustix::io::Errno) -> Errno {
     Errno::from_raw(errno.raw_os_error())
 }

@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-use super::caller::{Caller, errno, lower_half};
+use super::caller::{Caller, errno, errno_of, lower_half};
 use super::namespaces::Namespace;
 use super::{Shared, Worker, resolve};
 use crate::audit::event::{Code, Event, Kind, Rule, Suggest, Verdict};
@@ -37,7 +37,10 @@ pub(super) fn perform(
     if domain != AddressFamily::UNIX {
         // Of other families none looks at who connects.
         let connect = || sys::connect(socket.as_fd(), &address);
-        return broker.watch.perform(caller, connect);
+        return match may_block(&socket)? {
+            true => broker.watch.perform(caller, connect),
+            false => connect().map_err(|error| errno_of(&error)),
+        };
     }
     let Some(path) = path_of(&socket, &address)? else {
         let to = Destination::Address(&address);
@@ -54,6 +57,14 @@ pub(super) fn perform(
             broker.watch.perform(caller, connect)
         }
     }
+}
+
+/// Tells whether a connect of this socket may wait for its peer.
+fn may_block(socket: &OwnedFd) -> Result<bool, Errno> {
+    let waits = !rustix::fs::fcntl_getfl(socket)
+        .map_err(errno)?
+        .contains(OFlags::NONBLOCK);
+    Ok(waits && sockopt::socket_type(socket).map_err(errno)? != SocketType::DGRAM)
 }
 
 /// Who may connect to a place.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nix::errno::Errno;
 use nix::sys::pthread::{Pthread, pthread_kill, pthread_self};
 
-use super::caller::Caller;
+use super::caller::{Caller, errno_of};
 use crate::linux::executor::{INTERRUPTION, PATIENCE};
 
 /// The calls that this process performs itself, and the threads they may block.
@@ -39,7 +39,7 @@ impl Watch {
         };
         // Under the lock: no signal is on its way to this thread any more.
         self.state().calls.remove(&caller.id());
-        result.map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO)))
+        result.map_err(|error| errno_of(&error))
     }
 
     fn enter(self: &Arc<Self>, id: u64) -> Result<(), Errno> {

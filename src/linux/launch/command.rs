@@ -58,13 +58,17 @@ fn confine_and_wait(
         privileges::drop_capabilities_for(plan)?;
     }
     rootfs::enter(&plan.cwd)?;
-    privileges::verify(plan)?;
     if let Some(filter) = &plan.performed {
         if confined.landlock_abi > 0 {
             landlock::keep_signals_in(plan)?;
         }
         stop_calls(filter, init)?;
         confined.seccomp_filters += 1;
+    }
+    // While the broker takes over.
+    privileges::verify(plan)?;
+    if plan.performed.is_some() {
+        expect_performed()?;
     }
     init.write_all(&[confined.landlock_abi, confined.seccomp_filters])
         .at(Step::Execute)?;
@@ -73,12 +77,17 @@ fn confine_and_wait(
     Err(execute(plan))
 }
 
-/// Has the broker perform this process's calls from now on, and makes sure that it does.
+/// Has the broker perform this process's calls from now on.
 fn stop_calls(filter: &Filter, init: &UnixStream) -> Result<(), Failure> {
     let listener = sys::install_seccomp_listener(&filter.program()).at(Step::StopCalls)?;
     passing::send(init, &[LISTENER], &[listener.as_fd()]).at(Step::StopCalls)?;
     // Whoever holds it may answer calls: the command must not.
     drop(listener);
+    Ok(())
+}
+
+/// Makes sure that the broker performs this process's calls.
+fn expect_performed() -> Result<(), Failure> {
     let socket = socket_with(
         AddressFamily::INET,
         SocketType::DGRAM,

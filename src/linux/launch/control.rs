@@ -14,8 +14,8 @@ use crate::linux::passing;
 /// What init tells the launcher, in this order.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// The proxies' socket is mounted inside; its name on the host is not needed any more.
-    Mounted,
+    /// The proxies have what they serve; the name of their socket is not needed any more.
+    HandedOver,
     /// The command's calls are stopped, and wait for the broker.
     Stopping(Trapped),
     /// The command is confined and waits.
@@ -136,7 +136,7 @@ impl Trapped {
 impl Message {
     fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Mounted => b"m".to_vec(),
+            Self::HandedOver => b"m".to_vec(),
             Self::Stopping(_) => b"c".to_vec(),
             Self::Ready(confined) => {
                 vec![b'r', confined.landlock_abi, confined.seccomp_filters]
@@ -156,7 +156,7 @@ impl Message {
     fn decode(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Self> {
         let (tag, rest) = bytes.split_first()?;
         match (tag, rest) {
-            (b'm', []) => Some(Self::Mounted),
+            (b'm', []) => Some(Self::HandedOver),
             (b'c', []) => Trapped::of(fds).map(Self::Stopping),
             (b'r', &[landlock_abi, seccomp_filters]) => Some(Self::Ready(Confined {
                 landlock_abi,

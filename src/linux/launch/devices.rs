@@ -1,13 +1,14 @@
 //! A minimal `/dev`: a few nodes of the host, terminals, shared memory and message queues
 //! of its own.
 
-use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 
 use super::failure::{At, Failure, Step};
 use super::filesystems;
-use super::rootfs::{EGRESS_SOCKET, Tree, attach, clone_tree, open};
+use super::rootfs::{Tree, attach, clone_tree, open};
 use crate::linux::plan::mounts::{DEV_DIRECTORIES, DEV_LINKS, MountOp};
+use crate::linux::sys::{self, MountAttr};
 use crate::policy::path::FileKind;
 
 /// Copies the host's nodes, while its `/dev` can still be seen.
@@ -33,12 +34,8 @@ pub(super) fn copy_nodes<'a>(
     Ok(nodes)
 }
 
-/// Mounts the new `/dev` over the host's, with the proxies' socket in it.
-pub(super) fn mount(
-    tree: &Tree,
-    nodes: &[(&'static str, OwnedFd)],
-    egress_socket: &OwnedFd,
-) -> Result<(), Failure> {
+/// Mounts the new `/dev` over the host's.
+pub(super) fn mount(tree: &Tree, nodes: &[(&'static str, OwnedFd)]) -> Result<(), Failure> {
     let place = Path::new("/dev");
     let dev = filesystems::tmpfs("0755")?;
     for (name, _) in nodes {
@@ -50,9 +47,7 @@ pub(super) fn mount(
     for (name, target) in DEV_LINKS {
         rustix::fs::symlinkat(target, &dev, name).at_path(Step::FillTmpfs, Path::new(name))?;
     }
-    let socket = PathBuf::from(EGRESS_SOCKET);
-    let socket_name = Path::new(socket.file_name().unwrap_or_default());
-    filesystems::make(&dev, socket_name, FileKind::File)?;
+    sys::mount_setattr(dev.as_fd(), MountAttr::READ_ONLY).at_path(Step::SetAttributes, place)?;
     attach(&dev, &tree.root, place)?;
     for (name, node) in nodes {
         attach(node, &tree.root, &place.join(name))?;
@@ -62,5 +57,5 @@ pub(super) fn mount(
     if let Some(queues) = filesystems::message_queues()? {
         attach(&queues, &tree.root, &place.join("mqueue"))?;
     }
-    attach(egress_socket, &tree.root, &socket)
+    Ok(())
 }

@@ -77,7 +77,6 @@ steps! {
     LoopbackUp: "cannot bring the sandbox's loopback up", "ioctl(SIOCSIFFLAGS)";
     Listen: "cannot listen on the sandbox's loopback", "bind";
     HandOver: "cannot hand the listeners to the proxies", "sendmsg";
-    DetachSocket: "cannot detach the proxies' socket", "umount2";
     AskSockets: "cannot ask for the sandbox's own Unix sockets", "socket(NETLINK_SOCK_DIAG)",
         "srt needs CONFIG_UNIX_DIAG; without it, only `network.allowAllUnixSockets` works";
     StopCalls: "cannot have the command's calls judged", "seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER)",

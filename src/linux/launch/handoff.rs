@@ -7,12 +7,12 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, connect, socket_with,
-    sockopt,
-};
+use rustix::fs::CWD;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, socket_with, sockopt};
 
 use super::failure::{At, Failure, Step};
+use super::rootfs;
+use crate::linux::executor;
 use crate::linux::passing::{self, MAX_DESCRIPTORS};
 use crate::linux::plan::Role;
 
@@ -28,8 +28,9 @@ pub(super) fn send(path: &Path, listeners: &[(Role, OwnedFd)]) -> Result<OwnedFd
     let kind = SocketType::SEQPACKET;
     let socket =
         socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).at(Step::HandOver)?;
-    let address = SocketAddrUnix::new(path).at(Step::HandOver)?;
-    connect(&socket, &address).at_path(Step::HandOver, path)?;
+    // Through a descriptor, since a socket's name is 107 bytes at most; see unix(7).
+    let place = rootfs::open(CWD, path).at_path(Step::HandOver, path)?;
+    executor::connect_to_place(&socket, &place).at_path(Step::HandOver, path)?;
     let labels: Vec<u8> = listeners.iter().map(|(role, _)| label(*role)).collect();
     let fds: Vec<BorrowedFd<'_>> = listeners.iter().map(|(_, fd)| fd.as_fd()).collect();
     passing::send(&socket, &labels, &fds).at(Step::HandOver)?;

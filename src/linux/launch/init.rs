@@ -18,12 +18,14 @@ use super::caller::Caller;
 use super::command;
 use super::control::{Confined, Control, Message, Order, Trapped};
 use super::failure::{At, Failure, Step};
-use super::{handoff, landlock, namespaces, network, orphans, privileges, rootfs};
+use super::{
+    handoff, landlock, mount_table, namespaces, network, orphans, pins, privileges, rootfs,
+};
 use crate::backend::Outcome;
 use crate::linux::plan::{Place, Plan};
 use crate::linux::sys::{self, Forked};
 use crate::linux::{executor, passing, unix_diag};
-use crate::policy::NetworkMode;
+use crate::policy::{Nesting, NetworkMode};
 
 /// Runs the sandbox from its first act to the command's end.
 pub(super) fn run(plan: &Plan, caller: &Caller, control: &Control, egress_socket: &Path) -> ! {
@@ -89,27 +91,30 @@ fn build(
 ) -> Result<(Option<OwnedFd>, Option<OwnedFd>), Failure> {
     namespaces::map_ids(plan.ids)?;
     umask(Mode::empty());
-    rootfs::build(plan, egress_socket)?;
-    tell(control, &Message::Mounted)?;
+    rootfs::build(plan)?;
     // Made here and now: it tells of this namespace, and the filters refuse it.
     let unix_diag = match plan.performed {
         Some(_) => Some(unix_diag::open().at(Step::AskSockets)?),
         None => None,
     };
     let proxies = match plan.network {
-        NetworkMode::Filtered => Some(hand_over(plan)?),
+        NetworkMode::Filtered => Some(hand_over(plan, egress_socket)?),
         NetworkMode::Open => None,
     };
-    rootfs::seal(plan)?;
+    tell(control, &Message::HandedOver)?;
+    mount_table::verify_read_only(&plan.mounts)?;
+    if plan.nesting == Nesting::Mounts {
+        pins::make()?;
+    }
     Ok((unix_diag, proxies))
 }
 
 /// Gives the proxies the listeners of a network of the sandbox's own.
-fn hand_over(plan: &Plan) -> Result<OwnedFd, Failure> {
+fn hand_over(plan: &Plan, egress_socket: &Path) -> Result<OwnedFd, Failure> {
     let listeners = network::listen_on_loopback(&plan.listeners)?;
     // The proxies get the only copies: when they are gone, a connection is refused instead of
     // waiting in a queue nobody serves.
-    handoff::send(Path::new(rootfs::EGRESS_SOCKET), &listeners)
+    handoff::send(egress_socket, &listeners)
 }
 
 /// Forks the command's process; it confines itself and waits.

@@ -6,7 +6,6 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use procfs::process::MountInfo;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
 use rustix::io::Errno;
 
@@ -111,26 +110,26 @@ fn mount_id(path: &Path) -> Result<Option<u64>, Errno> {
     Ok(told.then_some(stat.stx_mnt_id))
 }
 
-/// The parser takes text, and mount points may be any bytes: every byte goes as one character
-/// and is taken back by [`unescape`].
+/// Reads one line of proc_pid_mountinfo(5), whose names may be any bytes.
 fn parse(line: &[u8]) -> Option<Mount> {
-    let text: String = line.iter().map(|&byte| char::from(byte)).collect();
-    let found = MountInfo::from_line(&text).ok()?;
+    let mut fields = line.split(|&byte| byte == b' ');
+    let mut text = || std::str::from_utf8(fields.next()?).ok();
+    let (id, _parent, device) = (text()?.parse().ok()?, text()?, text()?.to_owned());
+    let (root, place) = (unescape(fields.next()?)?, unescape(fields.next()?)?);
+    let mut options = fields.next()?.split(|&byte| byte == b',');
     Some(Mount {
-        id: u64::try_from(found.mnt_id).ok()?,
-        read_only: found.mount_options.contains_key("ro"),
-        device: found.majmin,
-        root: unescape(&found.root)?,
-        place: unescape(found.mount_point.to_str()?)?,
+        id,
+        device,
+        root,
+        place,
+        read_only: options.any(|option| option == b"ro"),
     })
 }
 
-/// Undoes the octal escapes of proc_pid_mountinfo(5).
-fn unescape(shown: &str) -> Option<PathBuf> {
-    let shown: Result<Vec<u8>, _> = shown.chars().map(u8::try_from).collect();
-    let shown = shown.ok()?;
+/// Undoes the octal escapes of the names.
+fn unescape(shown: &[u8]) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(shown.len());
-    let mut rest = shown.as_slice();
+    let mut rest = shown;
     while let Some((&byte, after)) = rest.split_first() {
         rest = after;
         if byte == b'\\' {

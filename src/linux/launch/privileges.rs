@@ -2,6 +2,8 @@
 
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::errno::Errno;
+use procfs::FromRead;
+use procfs::process::Status;
 use rustix::thread::CapabilitiesSecureBits;
 
 use super::failure::{At, Failure, Step};
@@ -87,9 +89,7 @@ pub(super) fn install(filters: &[Filter]) -> Result<u8, Failure> {
 /// that counts.
 pub(super) fn verify(plan: &Plan) -> Result<(), Failure> {
     let wrong = |errno| Failure::new(Step::VerifyPrivileges, errno);
-    let status = procfs::process::Process::myself()
-        .and_then(|process| process.status())
-        .map_err(|_| wrong(Errno::EIO))?;
+    let status = Status::from_file("/proc/self/status").map_err(|_| wrong(Errno::EIO))?;
     let kept = kept(plan).iter().map(Capability::bitmask).sum();
     let sets = [status.capinh, status.capprm, status.capeff];
     let ambient = status.capamb == Some(kept);

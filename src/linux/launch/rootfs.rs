@@ -17,16 +17,12 @@ use rustix::mount::{
 
 use super::devices;
 use super::failure::{At, Failure, Step};
-use super::{filesystems, mount_table, pins};
+use super::filesystems;
 use crate::linux::plan::Plan;
 use crate::linux::plan::mounts::MountOp;
 use crate::linux::sys::{self, MountAttr};
-use crate::policy::Nesting;
 use crate::policy::filesystem::Access;
 use crate::policy::path::{FileId, FileKind, RealPath};
-
-/// Where the proxies' socket is mounted until the listeners are handed over.
-pub(super) const EGRESS_SOCKET: &str = "/dev/egress.sock";
 
 /// Names in the tmpfs that stand-ins are copied from.
 const EMPTY_DIRECTORY: &str = "directory";
@@ -39,7 +35,7 @@ pub(super) struct Tree {
 }
 
 /// Builds the view and makes it this process's root.
-pub(super) fn build(plan: &Plan, egress_socket: &Path) -> Result<(), Failure> {
+pub(super) fn build(plan: &Plan) -> Result<(), Failure> {
     // First act in this namespace: from here on no mount travels in or out.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).at(Step::MakePrivate)?;
@@ -53,7 +49,6 @@ pub(super) fn build(plan: &Plan, egress_socket: &Path) -> Result<(), Failure> {
         .clone()
         .map(|op| copy_for(&host, op))
         .collect::<Result<Vec<_>, _>>()?;
-    let socket = copy(&host, egress_socket, MountAttr::READ_ONLY)?;
     let nodes = devices::copy_nodes(&host, ops.clone())?;
     let root = copy(&host, Path::new("/"), attributes(*access))?;
     attach(&root, CWD, Path::new("/"))?;
@@ -66,28 +61,11 @@ pub(super) fn build(plan: &Plan, egress_socket: &Path) -> Result<(), Failure> {
     attach(&stand_ins, &tree.root, Path::new("/dev"))?;
     for (op, bind) in ops.zip(binds) {
         match op {
-            MountOp::Dev { .. } => {
-                devices::mount(&tree, &nodes, &socket)?;
-            }
+            MountOp::Dev { .. } => devices::mount(&tree, &nodes)?,
             other => tree.apply(other, bind, &stand_ins)?,
         }
     }
     tree.switch_root()
-}
-
-/// Makes `/dev` read-only once the proxies' socket is out of it, and checks the result.
-pub(super) fn seal(plan: &Plan) -> Result<(), Failure> {
-    let socket = Path::new(EGRESS_SOCKET);
-    unmount(socket, UnmountFlags::DETACH).at(Step::DetachSocket)?;
-    std::fs::remove_file(socket).at_path(Step::DetachSocket, socket)?;
-    let dev = open(CWD, Path::new("/dev")).at(Step::SetAttributes)?;
-    sys::mount_setattr(dev.as_fd(), MountAttr::READ_ONLY)
-        .at_path(Step::SetAttributes, Path::new("/dev"))?;
-    mount_table::verify_read_only(&plan.mounts)?;
-    match plan.nesting {
-        Nesting::Mounts => pins::make(),
-        Nesting::Refused | Nesting::Userns => Ok(()),
-    }
 }
 
 /// Enters the working directory, which must be the one the plan saw.
@@ -227,7 +205,7 @@ fn copy_for(host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
 }
 
 /// Copies the mounts at and below `path` of the host, detached, with `attr` on all of them.
-pub(super) fn copy(host: &OwnedFd, path: &Path, attr: MountAttr) -> Result<OwnedFd, Failure> {
+fn copy(host: &OwnedFd, path: &Path, attr: MountAttr) -> Result<OwnedFd, Failure> {
     let source = open(host, below_root(path)).at_path(Step::FindSource, path)?;
     let copied = clone_tree(&source, Path::new("")).at_path(Step::CloneTree, path)?;
     set_attributes(copied.as_fd(), attr, path)?;

@@ -1,4 +1,5 @@
-//! The private directory of one run: the proxies' socket until it is mounted, and a TMPDIR.
+//! The private directory of one run: its TMPDIR, with the proxies' socket in it until the
+//! sandbox stands.
 //!
 //! Every run holds a lock on its own directory. One without a lock was left by a run that was
 //! killed, and the next run of the same user removes it.
@@ -18,9 +19,10 @@ use rustix::net::{
 
 use super::removal::remove_tree;
 use crate::error::{Error, Kind, Result};
-use crate::policy::Host;
+use crate::linux::plan::Place;
 use crate::policy::filesystem::{Access, Filesystem};
 use crate::policy::path::RealPath;
+use crate::policy::{Host, NetworkMode, Policy};
 
 /// A directory that only this user can enter, locked for the length of the run.
 #[derive(Debug)]
@@ -46,27 +48,13 @@ impl RunDirectory {
     ///
     /// # Errors
     /// No temporary directory of this machine can be used.
-    pub fn create(host: &Host, policy: &Filesystem) -> Result<Self> {
-        Self::create_by(host, policy, Self::listening)
-    }
-
-    /// Makes the directory as [`RunDirectory::create`] does, for a run without proxies.
-    ///
-    /// # Errors
-    /// No temporary directory of this machine can be used.
-    pub fn create_without_socket(host: &Host, policy: &Filesystem) -> Result<Self> {
-        Self::create_by(host, policy, Ok)
-    }
-
-    fn create_by(
-        host: &Host,
-        policy: &Filesystem,
-        finish: fn(Self) -> io::Result<Self>,
-    ) -> Result<Self> {
+    pub fn create(host: &Host, policy: &Policy, place: Place) -> Result<Self> {
+        let network = place.network(policy.network_mode);
         let mut last = io::Error::from(io::ErrorKind::NotFound);
-        let mut bases = bases(host, policy).into_iter();
+        let mut bases = bases(host, &policy.filesystem).into_iter();
         for base in bases.by_ref() {
-            match Self::create_in(base.as_path(), host.uid).and_then(finish) {
+            let made = Self::create_in(base.as_path(), host.uid);
+            match made.and_then(|made| made.for_network(network)) {
                 Ok(mut directory) => {
                     directory.hold_others(bases, host.uid);
                     return Ok(directory);
@@ -153,8 +141,11 @@ impl RunDirectory {
         })
     }
 
-    fn listening(mut self) -> io::Result<Self> {
-        self.socket = Some(self.listen()?);
+    /// Makes the socket that init connects to, where there are proxies.
+    fn for_network(mut self, mode: NetworkMode) -> io::Result<Self> {
+        if mode == NetworkMode::Filtered {
+            self.socket = Some(self.listen()?);
+        }
         Ok(self)
     }
 
@@ -209,27 +200,23 @@ impl RunDirectory {
         text.replace(&*self.path.to_string_lossy(), &fixed.to_string_lossy())
     }
 
-    /// Removes the socket's name; the mount inside keeps it reachable for init.
+    /// Removes the socket's name, before there is a command to see it.
     pub fn unlink_socket(&mut self) {
-        self.socket = None;
-        // A name that stays leads nowhere once nobody listens.
-        drop(fs::remove_file(self.socket_path()));
+        if self.socket.take().is_some() {
+            // A name that stays leads nowhere once nobody listens.
+            drop(fs::remove_file(self.socket_path()));
+        }
     }
 
-    /// Makes a directory for the command's temporary files.
+    /// Returns the directory itself.
     ///
     /// # Errors
-    /// The directory cannot be made.
-    pub fn make_tmpdir(&self) -> Result<RealPath> {
-        let path = self.path.join("tmp");
-        fs::DirBuilder::new()
-            .mode(PRIVATE)
-            .create(&path)
-            .and_then(|()| RealPath::resolve(&path))
-            .map_err(|error| {
-                let goal = format!("cannot make the run's TMPDIR {}", path.display());
-                Error::new(Kind::Launch, goal).call("mkdir", error)
-            })
+    /// It was removed meanwhile.
+    pub fn real_path(&self) -> Result<RealPath> {
+        RealPath::resolve(&self.path).map_err(|error| {
+            let goal = format!("cannot use {}", self.path.display());
+            Error::new(Kind::Launch, goal).call("realpath", error)
+        })
     }
 }
 

@@ -189,3 +189,23 @@ fn a_target_has_one_port_from_1_to_65535() {
     let defaulted = Target::parse("a.test", Some(80)).map(|target| target.port);
     assert_eq!(defaulted, Ok(80));
 }
+
+#[test]
+fn what_is_taken_as_its_own_ascii_form_is() {
+    let letters = ["a", "z", "0", "9", "-", ".", "xn", "--", "ab", "q-"];
+    let mut seed = 7_u64;
+    let mut plain = 0;
+    for _ in 0..20_000 {
+        let mut text = String::new();
+        for _ in 0..seed % 9 + 1 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            text += letters[usize::try_from(seed >> 33).unwrap() % letters.len()];
+        }
+        if is_plain(&text) {
+            plain += 1;
+            let ascii = idna::domain_to_ascii_cow(text.as_bytes(), idna::AsciiDenyList::EMPTY);
+            assert_eq!(ascii.ok().as_deref(), Some(text.as_str()), "{text}");
+        }
+    }
+    assert!(plain > 10_000, "{plain}");
+}
