@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::policy::{Host, Policy};
+use crate::policy::{Host, Nesting, Policy};
 
 /// The command as the caller gave it, and what it keeps of the caller's.
 #[derive(Debug, Clone, Default)]
@@ -45,11 +45,12 @@ pub trait Backend {
 
 /// A sandbox that stands, with its command not yet started.
 pub trait Held {
-    /// Returns the socket the sandbox hands its listeners over, and the pid it comes from.
+    /// Returns the socket the sandbox hands its listeners over, and the pid it comes from;
+    /// `None` where it has no network of its own.
     ///
     /// # Errors
     /// The hand-over has happened or failed already.
-    fn hand_off(&self) -> Result<(&OwnedFd, u32)>;
+    fn hand_off(&self) -> Result<Option<(&OwnedFd, u32)>>;
 
     /// Waits until every layer holds, and reports what was asked and what is in force.
     ///
@@ -106,10 +107,16 @@ pub struct Guarantees {
     pub namespaces: Vec<String>,
     /// Landlock ABI; asked: the newest known, enforced: the kernel's, if older.
     pub landlock_abi: u32,
+    /// Landlock repeats the rules for files.
+    pub landlock_files: bool,
     /// Seccomp programs in force.
     pub seccomp_filters: u32,
     /// All five capability sets are empty.
     pub no_capabilities: bool,
+    /// Namespaces that the command may make.
+    pub nesting: Nesting,
+    /// The mounts of the start are locked in a namespace of the command's own.
+    pub locked_mounts: bool,
     /// No program can gain rights by being executed.
     pub no_new_privs: bool,
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod broker;
 pub(crate) mod executor;
+mod inner;
 pub mod launch;
 pub(crate) mod passing;
 pub mod plan;
@@ -16,29 +17,49 @@ use crate::backend::{Backend, Command};
 use crate::error::{Error, Kind, Result};
 use crate::policy::filesystem::Access;
 use crate::policy::path::{FileKind, RealPath};
-use crate::policy::{Host, Policy};
+use crate::policy::{Host, Nested, Policy};
 use launch::caller::Caller;
 use launch::mountinfo;
 use launch::run_directory::RunDirectory;
 use launch::{Launch, Sandbox};
-use plan::{Inputs, Layers, Plan};
+use plan::{Inputs, Layers, Place, Plan};
 
 /// The Linux backend, holding what the caller had set.
 #[derive(Debug)]
 pub struct Linux {
     caller: Caller,
+    place: Place,
 }
 
 impl Linux {
     /// Notes the caller's signals and umask, and takes our own.
     ///
     /// # Errors
-    /// The standard descriptors hold something that would be a hole in the rules.
-    pub fn new(command: &Command) -> Result<Self> {
+    /// The standard descriptors hold something that would be a hole in the rules, or this
+    /// process runs in a sandbox and `nested` says that no other is to be started there.
+    pub fn new(command: &Command, nested: Nested) -> Result<Self> {
         launch::descriptors::check_standard()?;
+        let place = inner::place(nested)?;
         Ok(Self {
             caller: Caller::note(&command.keep_fds)?,
+            place,
         })
+    }
+
+    /// Tells whether this is a run inside another.
+    pub fn is_inside(&self) -> bool {
+        self.place == Place::Sandbox
+    }
+
+    /// Narrows a policy to what holds where this process runs.
+    ///
+    /// # Errors
+    /// A rule of it would not hold.
+    pub fn fit(&self, policy: &mut Policy) -> Result<()> {
+        match self.place {
+            Place::Host => Ok(()),
+            Place::Sandbox => inner::fit(policy),
+        }
     }
 }
 
@@ -53,9 +74,12 @@ impl Backend for Linux {
                 .with_hint("change to a directory you can enter")
         })?;
         cover_aliases(policy)?;
-        let run = RunDirectory::create(host, policy)?;
-        for runs in run.all_runs()? {
-            policy.filesystem.hide_runs(runs);
+        let run = RunDirectory::create(host, policy, self.place)?;
+        // Inside a sandbox nothing can be hidden, and its own are hidden already.
+        if self.place == Place::Host {
+            for runs in run.all_runs()? {
+                policy.filesystem.hide_runs(runs);
+            }
         }
         let own_tmpdir = own_tmpdir(policy, host);
         let private = run.real_path()?;
@@ -72,6 +96,7 @@ impl Backend for Linux {
                 job_server: job_server(policy, host, command),
                 tmpdir,
                 layers,
+                place: self.place,
             },
         )?;
         Ok(Launch { plan, run })

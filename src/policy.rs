@@ -22,7 +22,7 @@ pub use host::Host;
 
 use crate::error::Result;
 use crate::settings::{self, Settings};
-pub use crate::settings::{NetworkMode, SeccompProfile};
+pub use crate::settings::{Nested, Nesting, NetworkMode, SeccompProfile};
 
 /// What one run may do.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub struct Policy {
     pub network_mode: NetworkMode,
     /// Which system calls the command does without.
     pub seccomp_profile: SeccompProfile,
+    /// Which namespaces the command may make.
+    pub nesting: Nesting,
     /// What an untrusted project's file narrowed.
     pub notes: Vec<String>,
 }
@@ -82,6 +84,7 @@ impl Policy {
             environment,
             network_mode: settings.network.mode,
             seccomp_profile: settings.seccomp_profile,
+            nesting: settings.nesting,
             notes: effective.notes,
         })
     }

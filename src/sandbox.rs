@@ -11,7 +11,7 @@ use crate::backend::{Backend, Command, Held, Outcome};
 use crate::error::Result;
 use crate::linux::plan::filter;
 use crate::linux::{self, Linux};
-use crate::policy::{Host, NetworkMode, Policy};
+use crate::policy::{Host, Policy};
 use crate::settings::Settings;
 use proxies::Proxies;
 
@@ -57,8 +57,9 @@ pub fn dry_run(
     audit: &Audit,
 ) -> Result<String> {
     settings.refuse_unbuilt()?;
-    let backend = Linux::new(command)?;
+    let backend = Linux::new(command, settings.nested)?;
     let mut policy = Policy::from_settings(settings, host)?;
+    backend.fit(&mut policy)?;
     events::warn(settings, &policy, audit);
     let plan = backend.plan(&mut policy, host, command)?;
     let mut shown = String::new();
@@ -80,21 +81,22 @@ pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
 
 fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
     settings.refuse_unbuilt()?;
-    let backend = Linux::new(command)?;
+    let backend = Linux::new(command, settings.nested)?;
     let mut policy = directories::policy(&settings, host, audit)?;
     if let Some(path) = audit.path() {
         policy.filesystem.protect_file(path, host)?;
     }
+    backend.fit(&mut policy)?;
     events::warn(&settings, &policy, audit);
-    events::record_weakenings(&settings, &policy, audit);
+    events::record_weakenings(&settings, &policy, backend.is_inside(), audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
     // Both forks come before any thread: the child of a threaded process may only make
     // async-signal-safe calls until it execs; see fork(2).
     let mut held = backend.spawn(plan)?;
-    let proxies = match policy.network_mode {
-        NetworkMode::Filtered => Some(Proxies::start(held.hand_off()?, policy.network, audit)?),
-        NetworkMode::Open => None,
+    let proxies = match held.hand_off()? {
+        Some(hand_off) => Some(Proxies::start(hand_off, policy.network, audit)?),
+        None => None,
     };
     let prepared = broker::prepare(held.stops_calls())?;
     // To free them is to write to pages that the children share, which copies each page first;

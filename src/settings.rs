@@ -22,6 +22,8 @@ pub mod values;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::error::Result;
 
 pub use flags::Flags;
@@ -47,6 +49,10 @@ pub struct Settings {
     pub credentials: Credentials,
     /// `seccompProfile`: which system calls the command does without.
     pub seccomp_profile: SeccompProfile,
+    /// `allowNestedUserNamespaces`: which namespaces the command may make.
+    pub nesting: Nesting,
+    /// `nested`: what a run inside a sandbox does.
+    pub nested: Nested,
     /// Every value of every layer, by key; what the fields above are made of.
     pub values: Values,
     /// Granting lists of the system's file, which bound those of all layers above it.
@@ -97,6 +103,29 @@ pub enum SeccompProfile {
     Default,
     /// What builds, compilers and interpreters do without, too.
     Strict,
+}
+
+/// Which namespaces the command may make; see `seccomp-profiles/nested.json`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Nesting {
+    /// None.
+    #[default]
+    Refused,
+    /// User namespaces, and those that browsers make in them; no mounts.
+    Userns,
+    /// Those that containers make, with mounts in them.
+    Mounts,
+}
+
+/// What a run inside a sandbox of ours does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Nested {
+    /// It does not start.
+    #[default]
+    Refuse,
+    /// It confines the command by Landlock and filters alone.
+    Inner,
 }
 
 /// `filesystem`, as written.
@@ -252,6 +281,15 @@ impl Settings {
                 variables: denied(&values, "credentials.envVars", "name"),
             },
             seccomp_profile,
+            nesting: match values.text("allowNestedUserNamespaces") {
+                Some("userns") => Nesting::Userns,
+                Some("mounts") => Nesting::Mounts,
+                _ => Nesting::Refused,
+            },
+            nested: match values.text("nested") {
+                Some("inner") => Nested::Inner,
+                _ => Nested::Refuse,
+            },
             values,
             ..Self::default()
         }

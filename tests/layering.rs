@@ -51,6 +51,7 @@ const TABLE: [Row; 20] = [
             "policy",
             "audit",
             "linux::sys",
+            "linux::passing",
             "linux::unix_diag",
             "linux::executor",
         ],

@@ -125,6 +125,15 @@ pub enum Code {
     /// `filesystem.protectSecrets` shows the stores of secrets.
     #[serde(rename = "weakening.filesystem.secrets")]
     SecretsShown,
+    /// `allowNestedUserNamespaces` lets user namespaces be made, without mounts.
+    #[serde(rename = "weakening.nesting.userns")]
+    NestingUserns,
+    /// `allowNestedUserNamespaces` lets mounts be made; Landlock leaves files alone.
+    #[serde(rename = "weakening.nesting.mounts")]
+    NestingMounts,
+    /// A run inside a sandbox, without namespaces of its own.
+    #[serde(rename = "weakening.nested.inner")]
+    NestedInner,
 }
 
 /// The rule that decided, and where it stands.

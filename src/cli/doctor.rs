@@ -68,6 +68,10 @@ const PARTS: [(&str, &[Need]); 3] = [
     ),
 ];
 
+/// What is said in a sandbox, where most acts are refused.
+const INSIDE: &str = "inside a sandbox of srt: a run is refused, or with `nested` \"inner\" has \
+                      Landlock and a system call filter alone\n";
+
 fn as_text(machine: &Machine) -> String {
     let rung = machine.rung();
     let mut text = format!(
@@ -77,6 +81,9 @@ fn as_text(machine: &Machine) -> String {
         std::env::consts::ARCH,
         machine.landlock_abi,
     );
+    if machine.is_inside {
+        text.push_str(INSIDE);
+    }
     for (title, needs) in PARTS {
         text.push_str(&format!("\n{title}:\n"));
         let of_part = machine.findings.iter();
@@ -109,6 +116,7 @@ fn as_json(machine: &Machine) -> Value {
         "guarantees": guarantees(machine.rung()),
         "kernel": machine.kernel,
         "architecture": std::env::consts::ARCH,
+        "inside": machine.is_inside,
         "landlockAbi": {
             "asked": MAX_LANDLOCK_ABI,
             "enforced": machine.landlock_abi.min(MAX_LANDLOCK_ABI),

@@ -6,6 +6,7 @@
 mod bound;
 mod caller;
 mod connect;
+mod namespaces;
 mod resolve;
 mod watch;
 
@@ -23,13 +24,14 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::pthread::pthread_kill;
 
-use super::executor::{self, Executor, INTERRUPTION, Line};
+use super::executor::{Executor, INTERRUPTION, Line};
 use super::sys::{self, Notification};
 use super::unix_diag::{self, UnixDiag};
 use crate::audit::Audit;
 use crate::policy::sockets::Sockets;
 use bound::Bound;
 use caller::Caller;
+use namespaces::Namespaces;
 use watch::Watch;
 
 /// Performs one call for `caller`.
@@ -63,10 +65,8 @@ pub(crate) struct Broker(Arc<Shared>);
 struct Shared {
     listener: OwnedFd,
     executor: Executor,
-    /// The network namespace of the sandbox.
-    namespace: u64,
-    /// The Unix sockets of that namespace.
-    own_sockets: UnixDiag,
+    /// The network namespaces of the sandbox, and their Unix sockets.
+    namespaces: Namespaces,
     /// Where some of them are bound, asked of themselves.
     bound: Bound,
     /// The Unix sockets of our own namespace, where they can be asked for.
@@ -160,17 +160,10 @@ impl Prepared {
     /// Every worker takes a call, performs it, however long that takes, and comes back for
     /// the next: while one of them blocks, another takes over.
     pub(crate) fn start(self, ends: Ends, policy: Sockets, audit: Audit) -> io::Result<Broker> {
-        let namespace = sys::network_namespace(ends.unix_diag.as_fd())?;
-        let (here, _) = executor::pair()?;
-        if sys::network_namespace(here.as_fd())? == namespace {
-            // What would be taken for the sandbox's own is the host's.
-            return Err(io::Error::other("the network namespace is the host's"));
-        }
         // KERNEL(6.6): before, each wake-up may take another processor, and longer.
         drop(sys::wake_in_turns(ends.listener.as_fd()));
         let shared = Arc::new(Shared {
-            namespace,
-            own_sockets: UnixDiag::new(ends.unix_diag),
+            namespaces: Namespaces::new(ends.unix_diag)?,
             bound: Bound::default(),
             host_sockets: OnceLock::new(),
             listener: ends.listener,

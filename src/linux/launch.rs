@@ -14,6 +14,8 @@ mod mount_table;
 pub(crate) mod mountinfo;
 pub(crate) mod namespaces;
 mod network;
+mod orphans;
+mod pins;
 pub(crate) mod privileges;
 mod removal;
 mod rootfs;
@@ -30,9 +32,9 @@ use rustix::process::{DumpableBehavior, WaitId, WaitIdOptions};
 
 use crate::backend::{Guarantees, Held, Outcome, Report};
 use crate::error::{Error, Kind, Result};
-use crate::linux::plan::Plan;
+use crate::linux::plan::{Place, Plan};
 use crate::linux::{support, sys};
-use crate::policy::NetworkMode;
+use crate::policy::{Nesting, NetworkMode};
 use caller::Caller;
 use control::{Confined, Control, Message, Order, Trapped};
 use run_directory::RunDirectory;
@@ -48,8 +50,11 @@ pub struct Launch {
 
 impl fmt::Display for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = namespaces::of(self.plan.network).map(|(_, name)| name);
-        writeln!(f, "namespaces: {}", names.collect::<Vec<_>>().join(" "))?;
+        let names: Vec<_> = namespaces::of(&self.plan).map(|(_, name)| name).collect();
+        match self.plan.place {
+            Place::Host => writeln!(f, "namespaces: {}", names.join(" "))?,
+            Place::Sandbox => writeln!(f, "namespaces: those of the sandbox around")?,
+        }
         // The directory has a random name; without it, two plans can be compared.
         let plan = self.plan.to_string();
         f.write_str(&self.run.with_fixed_name(&plan))
@@ -65,7 +70,7 @@ pub struct Sandbox {
     signals: SignalFd,
     run: RunDirectory,
     terminal: Option<Terminal>,
-    seccomp_filters: u32,
+    asked: Guarantees,
     stops_calls: bool,
     network: NetworkMode,
 }
@@ -74,7 +79,7 @@ pub struct Sandbox {
 pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
     let Launch { plan, run } = launch;
     let (ours, theirs) = Control::pair().map_err(|error| step_failed("socketpair", error))?;
-    let flags = namespaces::of(plan.network).fold(0, |flags, (flag, _)| flags | flag);
+    let flags = namespaces::of(&plan).fold(0, |flags, (flag, _)| flags | flag);
     let (init, pidfd) = match sys::clone_into_namespaces(flags).map_err(cannot_clone)? {
         sys::Forked::Child => {
             // Held here too, it would never be seen to close.
@@ -97,11 +102,25 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         signals,
         run,
         terminal: Terminal::of_caller(),
-        seccomp_filters: u32::try_from(plan.filters.iter().chain(&plan.performed).count())
-            .unwrap_or(u32::MAX),
+        asked: asked(&plan),
         stops_calls: plan.performed.is_some(),
         network: plan.network,
     })
+}
+
+fn asked(plan: &Plan) -> Guarantees {
+    let filters = plan.filters.iter().chain(&plan.performed).count();
+    let names = namespaces::of(plan).map(|(_, name)| name.to_owned());
+    Guarantees {
+        namespaces: names.collect(),
+        landlock_abi: support::MAX_LANDLOCK_ABI.cast_unsigned(),
+        landlock_files: !plan.ruleset.is_empty(),
+        seccomp_filters: u32::try_from(filters).unwrap_or(u32::MAX),
+        no_capabilities: !plan.keeps_setfcap(),
+        nesting: plan.nesting,
+        locked_mounts: plan.nesting == Nesting::Mounts,
+        no_new_privs: true,
+    }
 }
 
 fn step_failed(call: &str, error: impl Into<std::io::Error>) -> Error {
@@ -177,14 +196,7 @@ impl Sandbox {
     }
 
     fn report_of(&self, confined: Confined) -> Report {
-        let names = namespaces::of(self.network).map(|(_, name)| name.to_owned());
-        let asked = Guarantees {
-            namespaces: names.collect(),
-            landlock_abi: support::MAX_LANDLOCK_ABI.cast_unsigned(),
-            seccomp_filters: self.seccomp_filters,
-            no_capabilities: true,
-            no_new_privs: true,
-        };
+        let asked = self.asked.clone();
         let enforced = Guarantees {
             landlock_abi: confined.landlock_abi.into(),
             seccomp_filters: confined.seccomp_filters.into(),
@@ -243,9 +255,12 @@ impl Sandbox {
 }
 
 impl Held for Sandbox {
-    fn hand_off(&self) -> Result<(&OwnedFd, u32)> {
+    fn hand_off(&self) -> Result<Option<(&OwnedFd, u32)>> {
+        if self.network == NetworkMode::Open {
+            return Ok(None);
+        }
         let socket = self.run.socket().ok_or_else(|| self.init_is_gone())?;
-        Ok((socket, self.init))
+        Ok(Some((socket, self.init)))
     }
 
     fn report(&mut self) -> Result<Report> {

@@ -16,7 +16,7 @@ use crate::error::{Error, Kind, Result};
 use crate::policy::environment::Dropped;
 use crate::policy::filesystem::Access;
 use crate::policy::path::RealPath;
-use crate::policy::{Host, NetworkMode, Policy};
+use crate::policy::{Host, Nesting, NetworkMode, Policy};
 
 /// Port of the HTTP proxy on the sandbox's loopback.
 pub const HTTP_PORT: u16 = 3128;
@@ -35,6 +35,10 @@ pub struct Plan {
     pub filters: Vec<filter::Filter>,
     /// The program of the command alone, whose calls the broker performs.
     pub performed: Option<filter::Filter>,
+    /// Whether it is a run of its own or one inside another.
+    pub place: Place,
+    /// Which namespaces the command may make.
+    pub nesting: Nesting,
     /// Whether the command has a network of its own.
     pub network: NetworkMode,
     /// Ports init listens on inside, each with the proxy that serves it.
@@ -53,6 +57,26 @@ pub struct Plan {
     pub keep_fds: Vec<RawFd>,
     /// User and group the command runs as, mapped one to one.
     pub ids: (u32, u32),
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// On a host: it makes namespaces and builds its view of the files.
+    Host,
+    /// In a sandbox of ours, whose namespaces, view and network it shares.
+    Sandbox,
+}
+
+impl Place {
+    /// Returns the network a run has here where `asked` is what its policy says: inside a
+    /// sandbox there is none of its own.
+    pub fn network(self, asked: NetworkMode) -> NetworkMode {
+        match self {
+            Self::Host => asked,
+            Self::Sandbox => NetworkMode::Open,
+        }
+    }
 }
 
 /// Which proxy serves a listener.
@@ -79,6 +103,8 @@ pub struct Inputs<'a> {
     pub tmpdir: PathBuf,
     /// Which file layers to build.
     pub layers: Layers,
+    /// Where the run stands.
+    pub place: Place,
 }
 
 /// The file layers; both, but for tests that show each holds alone.
@@ -93,6 +119,12 @@ pub enum Layers {
 }
 
 impl Plan {
+    /// Tells whether the command keeps CAP_SETFCAP, without which the kernel lets nobody map
+    /// user 0 into a namespace; see user_namespaces(7).
+    pub fn keeps_setfcap(&self) -> bool {
+        self.nesting != Nesting::Refused && self.ids.0 == 0 && self.place == Place::Host
+    }
+
     /// Turns what is allowed into what the kernel is asked.
     ///
     /// # Errors
@@ -106,15 +138,23 @@ impl Plan {
             job_server,
             tmpdir,
             layers,
+            place,
         } = inputs;
+        let nesting = policy.nesting;
         let argv = resolve_shell(command, host);
+        let network = place.network(policy.network_mode);
         Ok(Self {
-            mounts: mounts::plan(&policy.filesystem, layers),
-            ruleset: ruleset::plan(&policy.filesystem, job_server, layers),
-            filters: filter::for_caller(host.uid == 0, policy),
-            performed: filter::performed(policy),
-            network: policy.network_mode,
-            listeners: match policy.network_mode {
+            mounts: match place {
+                Place::Host => mounts::plan(&policy.filesystem, layers, nesting),
+                Place::Sandbox => Vec::new(),
+            },
+            ruleset: ruleset::plan(&policy.filesystem, job_server, layers, nesting),
+            filters: filter::for_caller(host.uid == 0, policy, place),
+            performed: filter::performed(policy, place),
+            place,
+            nesting,
+            network,
+            listeners: match network {
                 NetworkMode::Filtered => listeners(),
                 NetworkMode::Open => Vec::new(),
             },

@@ -5,6 +5,8 @@ mod kernel;
 mod network;
 pub mod probe;
 
+use super::sys;
+
 /// Oldest Landlock ABI a launch accepts (Linux 5.19): ABI 1 refuses every rename between
 /// directories, which breaks ordinary builds.
 pub const MIN_LANDLOCK_ABI: i32 = 2;
@@ -14,6 +16,12 @@ pub const MAX_LANDLOCK_ABI: i32 = 9;
 
 /// First Landlock ABI that keeps signals inside (Linux 6.12).
 pub const SIGNAL_SCOPE_ABI: i32 = 6;
+
+/// Tells whether this process runs in a sandbox of ours, whatever its variables and files say:
+/// only a filter that is in force on it can.
+pub(crate) fn is_inside_sandbox() -> bool {
+    sys::is_under_our_filters()
+}
 
 /// Names the remedy for each way namespaces are refused; see clone(2) and
 /// user_namespaces(7).

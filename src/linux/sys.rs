@@ -5,6 +5,10 @@
     reason = "raw system calls; each block names the facts it rests on"
 )]
 
+mod closing;
+mod mounts;
+mod types;
+
 use std::ffi::{c_int, c_uint};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -13,14 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal};
 use nix::unistd::Pid;
 
-/// Which side of a fork this is.
-#[derive(Debug)]
-pub(crate) enum Forked {
-    /// The new process.
-    Child,
-    /// The old process, with the new one's pid and, where asked for, its pidfd.
-    Parent(Pid, OwnedFd),
-}
+pub(crate) use closing::{close_all_but, set_close_on_exec_but};
+pub(crate) use mounts::{MountAttr, mount_setattr, mount_setattr_recursive};
+pub(crate) use types::{Disposition, Forked, Notification, Related};
 
 /// Clones this process into new namespaces; `flags` are `CLONE_NEW*`.
 ///
@@ -81,6 +80,13 @@ pub(crate) fn fork() -> io::Result<Forked> {
     Ok(Forked::Parent(pid, pidfd))
 }
 
+/// Forks the calling thread of a process that may have others. The child may make calls that
+/// are safe in a signal handler, and no other: a lock another thread held stays taken.
+pub(crate) fn fork_thread() -> io::Result<Forked> {
+    let mut pidfd: c_int = -1;
+    Ok(forked(clone_raw(0, &mut pidfd)?, pidfd))
+}
+
 /// Refuses to fork a threaded process: see fork(2) and signal-safety(7).
 fn assert_single_threaded() -> io::Result<()> {
     let threads = std::fs::read_dir("/proc/self/task")?.count();
@@ -110,28 +116,9 @@ pub(crate) fn exit_now(status: c_int) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// Attributes for [`mount_setattr`]; see mount_setattr(2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MountAttr(u64);
-
-impl MountAttr {
-    pub(crate) const NOSUID_NODEV: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
-    pub(crate) const READ_ONLY: Self = Self(libc::MOUNT_ATTR_RDONLY | Self::NOSUID_NODEV.0);
-}
-
-/// Sets attributes on one mount.
-pub(crate) fn mount_setattr(mount: BorrowedFd<'_>, set: MountAttr) -> io::Result<()> {
-    mount_setattr_with(mount, set, 0)
-}
-
-/// Sets attributes on a mount and everything mounted below it.
-pub(crate) fn mount_setattr_recursive(mount: BorrowedFd<'_>, set: MountAttr) -> io::Result<()> {
-    mount_setattr_with(mount, set, libc::AT_RECURSIVE)
-}
-
 fn mount_setattr_with(mount: BorrowedFd<'_>, set: MountAttr, flags: c_int) -> io::Result<()> {
     let attr = libc::mount_attr {
-        attr_set: set.0,
+        attr_set: set.bits(),
         attr_clr: 0,
         propagation: 0,
         userns_fd: 0,
@@ -149,32 +136,6 @@ fn mount_setattr_with(mount: BorrowedFd<'_>, set: MountAttr, flags: c_int) -> io
         )
     })
     .map(drop)
-}
-
-/// Closes every descriptor from 3 up but those in `keep`, which is sorted.
-///
-/// For processes that never exec: what they must not hold has to be gone, not marked.
-pub(crate) fn close_all_but(keep: &[RawFd]) -> io::Result<()> {
-    ranges_without(keep).try_for_each(|(first, last)| close_range(first, last, 0))
-}
-
-/// Marks every descriptor from 3 up close-on-exec but those in `keep`, which is sorted.
-///
-/// Nothing is closed before the exec, so that a failed one can still be reported.
-pub(crate) fn set_close_on_exec_but(keep: &[RawFd]) -> io::Result<()> {
-    let flags = libc::CLOSE_RANGE_CLOEXEC;
-    ranges_without(keep).try_for_each(|(first, last)| close_range(first, last, flags))
-}
-
-/// Returns the inclusive ranges of descriptor numbers from 3 up that `keep` leaves.
-fn ranges_without(keep: &[RawFd]) -> impl Iterator<Item = (c_uint, c_uint)> {
-    let keep = keep
-        .iter()
-        .filter_map(|&fd| c_uint::try_from(fd).ok())
-        .filter(|&fd| fd >= 3);
-    let starts = [3].into_iter().chain(keep.clone().map(|fd| fd + 1));
-    let ends = keep.map(|fd| fd - 1).chain([c_uint::MAX]);
-    starts.zip(ends).filter(|(first, last)| first <= last)
 }
 
 fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> io::Result<()> {
@@ -257,18 +218,6 @@ fn install_seccomp_with(program: &[libc::sock_filter], flags: libc::c_ulong) -> 
             &raw const program,
         )
     })
-}
-
-/// One call that a filter stopped and that waits for an answer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Notification {
-    /// What the answer goes to.
-    pub(crate) id: u64,
-    /// The calling thread, as this process sees it.
-    pub(crate) thread: i32,
-    /// Number of the call.
-    pub(crate) call: i64,
-    pub(crate) args: [u64; 6],
 }
 
 /// Waits for the next stopped call.
@@ -372,6 +321,17 @@ pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(cookie)
 }
 
+/// Opens a namespace by what it has to do with `fd`.
+pub(crate) fn related(fd: BorrowedFd<'_>, to: Related) -> io::Result<OwnedFd> {
+    // SAFETY: these requests take no argument.
+    let opened = check(i64::from(unsafe {
+        libc::ioctl(fd.as_raw_fd(), to as libc::Ioctl)
+    }))?;
+    let opened = RawFd::try_from(opened).expect("the kernel's descriptors are 32 bits");
+    // SAFETY: the kernel returned a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
+}
+
 /// Has `signal`, sent to a thread, end a call it blocks in with EINTR, and nothing else.
 pub(crate) fn interrupt_calls_on(signal: Signal) -> io::Result<()> {
     extern "C" fn ignore(_: c_int) {}
@@ -384,6 +344,21 @@ pub(crate) fn interrupt_calls_on(signal: Signal) -> io::Result<()> {
     unsafe { nix::sys::signal::sigaction(signal, &action) }.map_err(io::Error::from)?;
     SigSet::from(signal).thread_unblock()?;
     Ok(())
+}
+
+/// Tells whether filters of ours are in force on this process: two options of prctl(2) that no
+/// kernel has get the two answers of the programs `refuse` and `absent`, and EINVAL elsewhere.
+pub(crate) fn is_under_our_filters() -> bool {
+    const OF_REFUSE: c_int = 0x7372_7401;
+    const OF_ABSENT: c_int = 0x7372_7402;
+    let answer = |option: c_int| {
+        // SAFETY: integers only; an unknown option does nothing.
+        let result = unsafe { libc::prctl(option, 0, 0, 0, 0) };
+        check(i64::from(result))
+            .err()
+            .and_then(|error| error.raw_os_error())
+    };
+    answer(OF_REFUSE) == Some(libc::EPERM) && answer(OF_ABSENT) == Some(libc::ENOSYS)
 }
 
 /// Asks which Landlock ABI the running kernel has; 0 where it has none.
@@ -423,13 +398,6 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
     }))
     .map(drop)
-}
-
-/// What a signal does in this process before we touch it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Disposition {
-    Default,
-    Ignored,
 }
 
 /// Reads whether `signal` is ignored.

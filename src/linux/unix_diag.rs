@@ -4,7 +4,7 @@
 //! the number of one that is gone. See sock_diag(7).
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::net::{
@@ -56,6 +56,16 @@ impl UnixDiag {
     /// Takes a socket made by [`open`], maybe in another namespace.
     pub(crate) fn new(socket: OwnedFd) -> Self {
         Self(Mutex::new(socket))
+    }
+
+    /// Looks at the socket itself.
+    pub(crate) fn with_socket<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> T) -> T {
+        look(
+            self.0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .as_fd(),
+        )
     }
 
     /// Returns the sockets of the namespace that listen at an inode with this lower half.

@@ -19,7 +19,7 @@ use super::address;
 use super::hostname::Target;
 use crate::audit::event;
 use crate::error::Result;
-use crate::settings;
+use crate::settings::{self, Entry};
 use hosts::Hosts;
 
 /// Which hosts may be reached. Cheap to clone.
@@ -42,6 +42,11 @@ pub struct Permit {
 }
 
 impl Network {
+    /// Returns an entry that allows a host, if there is one.
+    pub fn any_allowed(&self) -> Option<&Entry> {
+        self.0.allowed.rules().first().map(Rule::entry)
+    }
+
     /// Reads the entries of `network`. `host_addresses` are those of this host's interfaces,
     /// which no name may lead to.
     ///

@@ -44,6 +44,11 @@ impl Sockets {
         })
     }
 
+    /// Returns an entry that allows a socket, if there is one.
+    pub fn any_allowed(&self) -> Option<&Entry> {
+        self.rules.values().min_by_key(|entry| entry.text.as_str())
+    }
+
     /// Tells whether every Unix socket is open to the command, also those of the host.
     pub fn all_are_open(&self) -> bool {
         self.all

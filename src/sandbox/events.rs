@@ -6,7 +6,7 @@ use crate::audit::Audit;
 use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
-use crate::policy::{NetworkMode, Policy};
+use crate::policy::{Nesting, NetworkMode, Policy};
 use crate::settings::Settings;
 
 /// Says what the caller should know before the command runs.
@@ -32,7 +32,12 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
 }
 
 /// Records each protection that the settings switch off, and says it.
-pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, audit: &Audit) {
+pub(super) fn record_weakenings(
+    settings: &Settings,
+    policy: &Policy,
+    is_inside: bool,
+    audit: &Audit,
+) {
     let switches = [
         (
             policy.sockets.all_are_open(),
@@ -41,9 +46,15 @@ pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, audit: &Au
             Code::SocketsAll,
         ),
         (
-            policy.network_mode == NetworkMode::Open,
+            policy.network_mode == NetworkMode::Open && !is_inside,
             "network.mode",
             "shares the host's network: no host is filtered, and its loopback is in reach",
+            Code::NetworkOpen,
+        ),
+        (
+            policy.network_mode == NetworkMode::Open && is_inside,
+            "network.mode",
+            "shares the network of the sandbox around: its rules alone filter hosts",
             Code::NetworkOpen,
         ),
         (
@@ -57,6 +68,28 @@ pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, audit: &Au
             "filesystem.protectSecrets",
             "shows every store of secrets: what it allows to be reached can be told them",
             Code::SecretsShown,
+        ),
+        (
+            policy.nesting == Nesting::Userns,
+            "allowNestedUserNamespaces",
+            "lets the command make user namespaces: kernel code that only root reaches is in its \
+             reach",
+            Code::NestingUserns,
+        ),
+        (
+            policy.nesting == Nesting::Mounts,
+            "allowNestedUserNamespaces",
+            "lets the command make user namespaces with mounts: rules for files hold by locked \
+             mounts alone, Landlock does not repeat them, and what is denied of names that \
+             appear during the run is not promised",
+            Code::NestingMounts,
+        ),
+        (
+            is_inside,
+            "nested",
+            "has this run inside a sandbox confined by Landlock and filters alone, within what \
+             that sandbox allows: processes and Unix sockets of it are in reach",
+            Code::NestedInner,
         ),
     ];
     for (_, key, what, code) in switches.into_iter().filter(|(on, ..)| *on) {

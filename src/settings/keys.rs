@@ -250,11 +250,10 @@ static RUN: &[Key] = &[
     Key::new(
         "allowNestedUserNamespaces",
         Shape::Switch(&["userns", "mounts"]),
-        "Whether the command may make namespaces of its own.",
+        "Whether the command may make namespaces of its own, and mounts in them.",
     )
     .default("false")
-    .effect(LOOSE)
-    .support(Support::Unbuilt),
+    .effect(LOOSE),
     choice(
         "seccompProfile",
         &["default", "strict"],
@@ -266,10 +265,9 @@ static RUN: &[Key] = &[
         "nested",
         &["refuse", "inner"],
         "\"refuse\"",
-        "What `srt` does inside a sandbox.",
+        "What `srt` does inside a sandbox of its own kind.",
     )
-    .effect(Effect::Switch("\"refuse\""))
-    .support(Support::Unbuilt),
+    .effect(Effect::Switch("\"refuse\"")),
     Key::new(
         "minIsolation",
         Shape::Int(1, 3),

@@ -296,7 +296,11 @@ impl Stack {
 
     fn is_narrower(&self, key: &Key, value: &Value) -> bool {
         match (key.effect, &value.data) {
-            (Effect::Switch(strict), _) => is_json(value, strict),
+            (Effect::Switch(strict), _) => {
+                let current = self.values.get(key.path).and_then(|now| now.grade(key));
+                let grade = value.grade(key);
+                is_json(value, strict) || grade.is_some_and(|grade| current >= Some(grade))
+            }
             (Effect::Limit, Data::Int(limit)) => {
                 let current = self.values.get(key.path).map(|value| &value.data);
                 let default = key.default.and_then(|json| json.parse().ok());
@@ -325,7 +329,8 @@ impl Stack {
         }
         let (above, below) = match (key.effect, self.system.get(key.path)) {
             (Effect::Switch(strict), Some(system)) => {
-                (is_json(system, strict) && !is_json(value, strict), system)
+                let ends = is_json(system, strict) && !is_json(value, strict);
+                (ends || value.grade(key) > system.grade(key), system)
             }
             (Effect::Limit, Some(system)) => match (&system.data, &value.data) {
                 (Data::Int(bound), Data::Int(limit)) => (limit > bound, system),

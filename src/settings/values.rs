@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
+use super::schema::{Key, Shape};
 use super::{Entry, Origin};
 
 /// The values of one layer or of several merged, by full key.
@@ -186,6 +187,16 @@ impl Value {
             Data::Text(text) => Some(text),
             _ => None,
         }
+    }
+
+    /// Returns how far a switch of several words is turned on, 0 for not at all; `None` for
+    /// other shapes, whose values are on or off.
+    pub fn grade(&self, key: &Key) -> Option<usize> {
+        let Shape::Switch(words) = key.shape else {
+            return None;
+        };
+        let at = words.iter().position(|word| self.text() == Some(word));
+        Some(at.map_or(0, |at| at + 1))
     }
 
     /// Returns the value as JSON, as it would be written.

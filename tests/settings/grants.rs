@@ -74,7 +74,7 @@ fn keys_without_effect_pass_and_are_named_when_asked() {
 fn keys_whose_capability_is_missing_stop_the_run_unless_they_ask_for_nothing() {
     let user = User::new("missing");
     let table = [
-        ("allowNestedUserNamespaces", "true", "false"),
+        ("filesystem.privateTmp", "true", "false"),
         (
             "network.parentProxy",
             r#"{"http":"http://proxy.test:1"}"#,

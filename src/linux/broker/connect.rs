@@ -9,6 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::caller::{Caller, errno, errno_of, lower_half};
+use super::namespaces::Namespace;
 use super::{Shared, Worker, resolve};
 use crate::audit::event::{Code, Event, Kind, Rule, Suggest, Verdict};
 use crate::linux::executor::{self, Destination, MAX_ADDRESS};
@@ -35,9 +36,7 @@ pub(super) fn perform(
     let len = len.ok().filter(|&len| len <= MAX_ADDRESS);
     let address = caller.read(args[1], len.ok_or(Errno::EINVAL)?)?;
     // What a socket reaches by number or abstract name, it reaches in its own namespace.
-    if sys::network_namespace(socket.as_fd()).ok() != Some(broker.namespace) {
-        return Err(Errno::EACCES);
-    }
+    let namespace = broker.namespaces.of(&socket).ok_or(Errno::EACCES)?;
     if domain != AddressFamily::UNIX {
         // Of other families none looks at who connects.
         let connect = || sys::connect(socket.as_fd(), &address);
@@ -51,7 +50,7 @@ pub(super) fn perform(
         return have_executed(broker, worker, caller, &socket, to);
     };
     let place = resolve::open(caller, path)?;
-    match side_of(broker, caller, &place)? {
+    match side_of(broker, caller, &namespace, &place)? {
         Side::Inside => {
             let to = Destination::Place(place.as_fd());
             have_executed(broker, worker, caller, &socket, to)
@@ -117,15 +116,18 @@ fn path_of<'a>(socket: &OwnedFd, address: &'a [u8]) -> Result<Option<&'a [u8]>, 
 }
 
 /// Decides on a place, which is held open: nothing can take its inode number meanwhile.
-fn side_of(broker: &Shared, caller: &Caller<'_>, place: &OwnedFd) -> Result<Side, Errno> {
+fn side_of(
+    broker: &Shared,
+    caller: &Caller<'_>,
+    namespace: &Namespace,
+    place: &OwnedFd,
+) -> Result<Side, Errno> {
     let found = rustix::fs::fstat(place).map_err(errno)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Ok(Side::Inside);
     }
     let numbers = Numbers::of(place, &found)?;
-    // A kernel that cannot tell is one that says no.
-    let listening = |diag: &UnixDiag| diag.listening_at(numbers.ino).unwrap_or_default();
-    let own = listening(&broker.own_sockets);
+    let own = broker.namespaces.listening_at(namespace, numbers.ino);
     let is_there = |socket: &Listening| match numbers.are_its_own {
         true => socket.dev == numbers.dev,
         false => broker.bound.is_at(caller, socket, place),
@@ -143,6 +145,7 @@ fn side_of(broker: &Shared, caller: &Caller<'_>, place: &OwnedFd) -> Result<Side
     }
     // Which of two answers is given; no more depends on it.
     let may_be_there = |socket: &Listening| !numbers.are_its_own || socket.dev == numbers.dev;
+    let listening = |diag: &UnixDiag| diag.listening_at(numbers.ino).unwrap_or_default();
     let host = broker.host_sockets().map(listening).unwrap_or_default();
     if host.iter().any(may_be_there) {
         record(broker, &path, Verdict::Denied, Code::SocketUnlisted, None);

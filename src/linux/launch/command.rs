@@ -1,6 +1,6 @@
 //! The command's process: from a fork of init to the program the caller asked for.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
@@ -9,22 +9,22 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::execve;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::caller::Caller;
 use super::control::Confined;
 use super::failure::{At, Failure, Step};
-use super::{landlock, privileges, rootfs};
+use super::{landlock, namespaces, privileges, rootfs};
 use crate::linux::plan::Plan;
 use crate::linux::plan::filter::Filter;
 use crate::linux::{passing, support, sys};
+use crate::policy::Nesting;
 
 /// What comes with the listener of the command's own filter.
 pub(super) const LISTENER: u8 = b'l';
 
 /// Shell that runs a script without an interpreter line, as execvp(3) does.
-const SCRIPT_SHELL: &std::ffi::CStr = c"/bin/sh";
+const SCRIPT_SHELL: &CStr = c"/bin/sh";
 
 /// Confines this process, which inherits all but its own filter from init, waits for the
 /// release, and becomes the command.
@@ -49,19 +49,24 @@ fn confine_and_wait(
 ) -> Result<std::convert::Infallible, Failure> {
     // Without Landlock's signal scope, kill(0) from a command in the caller's process group
     // would reach the caller; a session of its own costs it the terminal.
-    if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI || plan.ruleset.is_empty() {
+    if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
         nix::unistd::setsid().at(Step::NewSession)?;
+    }
+    if plan.nesting == Nesting::Mounts {
+        namespaces::lock_mounts(plan.ids)?;
+        // All of them came back with the new namespace.
+        privileges::drop_capabilities_for(plan)?;
     }
     rootfs::enter(&plan.cwd)?;
     if let Some(filter) = &plan.performed {
         if confined.landlock_abi > 0 {
-            landlock::keep_signals_in()?;
+            landlock::keep_signals_in(plan)?;
         }
         stop_calls(filter, init)?;
         confined.seccomp_filters += 1;
     }
     // While the broker takes over.
-    privileges::verify()?;
+    privileges::verify(plan)?;
     if plan.performed.is_some() {
         expect_performed()?;
     }
@@ -103,8 +108,7 @@ fn execute(plan: &Plan) -> Failure {
         .is_some_and(|word| !word.as_bytes().contains(&b'/'));
     let mut last = Errno::ENOENT;
     for program in &plan.programs {
-        let Err(errno) = execve(program, &plan.argv, &plan.env);
-        match errno {
+        match replace(program, &plan.argv, plan) {
             Errno::ENOEXEC => return execute_script(plan, program),
             // What lies in a directory on PATH that cannot be searched was not found.
             Errno::EACCES if searched && !exists(program) => {}
@@ -127,8 +131,15 @@ fn exists(program: &CString) -> bool {
 fn execute_script(plan: &Plan, script: &CString) -> Failure {
     let mut argv = vec![SCRIPT_SHELL.to_owned(), script.clone()];
     argv.extend(plan.argv.iter().skip(1).cloned());
-    let Err(errno) = execve(SCRIPT_SHELL, &argv, &plan.env);
-    failed_to_execute(plan, errno)
+    failed_to_execute(plan, replace(SCRIPT_SHELL, &argv, plan))
+}
+
+/// Executes a program in place of this process; returns only on failure.
+fn replace(program: &CStr, argv: &[CString], plan: &Plan) -> Errno {
+    match nix::unistd::execve(program, argv, &plan.env) {
+        Ok(never) => match never {},
+        Err(errno) => errno,
+    }
 }
 
 /// Tells "not found" from "found but not executable" by the errors a shell tells them by.

@@ -71,6 +71,9 @@ steps! {
     EnterDirectory: "cannot enter the working directory", "chdir",
         "it may be on a file system that the sandbox cannot see: start from another directory";
     VerifyMounts: "a path that must be read-only is writable", "mountinfo";
+    PinNames: "cannot keep names in their places", "pivot_root";
+    LockMounts: "cannot lock the sandbox's mounts", "unshare",
+        "a limit on namespaces may be reached: see the sysctls user.max_user_namespaces and user.max_mnt_namespaces";
     LoopbackUp: "cannot bring the sandbox's loopback up", "ioctl(SIOCSIFFLAGS)";
     Listen: "cannot listen on the sandbox's loopback", "bind";
     HandOver: "cannot hand the listeners to the proxies", "sendmsg";

@@ -12,6 +12,7 @@ use rustix::mount::{
 };
 
 use super::failure::{At, Failure, Step};
+use crate::policy::filesystem::Access;
 use crate::policy::path::FileKind;
 
 /// Makes an empty tmpfs, detached, whose root has the octal `mode`.
@@ -20,12 +21,14 @@ pub(super) fn tmpfs(mode: &str) -> Result<OwnedFd, Failure> {
     mount("tmpfs", &[("mode", mode)], attributes).at(Step::NewTmpfs)
 }
 
-/// Makes a view of this pid namespace's processes, detached and read-only.
-pub(super) fn proc() -> Result<OwnedFd, Failure> {
-    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
-        | MountAttrFlags::MOUNT_ATTR_NOSUID
+/// Makes a view of this pid namespace's processes, detached.
+pub(super) fn proc(access: Access) -> Result<OwnedFd, Failure> {
+    let mut attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
         | MountAttrFlags::MOUNT_ATTR_NODEV
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    if access != Access::Write {
+        attributes |= MountAttrFlags::MOUNT_ATTR_RDONLY;
+    }
     mount("proc", &[], attributes).at(Step::NewProc)
 }
 

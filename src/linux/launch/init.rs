@@ -18,12 +18,14 @@ use super::caller::Caller;
 use super::command;
 use super::control::{Confined, Control, Message, Order, Trapped};
 use super::failure::{At, Failure, Step};
-use super::{handoff, landlock, mount_table, namespaces, network, privileges, rootfs};
+use super::{
+    handoff, landlock, mount_table, namespaces, network, orphans, pins, privileges, rootfs,
+};
 use crate::backend::Outcome;
-use crate::linux::plan::Plan;
+use crate::linux::plan::{Place, Plan};
 use crate::linux::sys::{self, Forked};
 use crate::linux::{executor, passing, unix_diag};
-use crate::policy::NetworkMode;
+use crate::policy::{Nesting, NetworkMode};
 
 /// Runs the sandbox from its first act to the command's end.
 pub(super) fn run(plan: &Plan, caller: &Caller, control: &Control, egress_socket: &Path) -> ! {
@@ -43,7 +45,50 @@ fn stand_up(
     control: &Control,
     egress_socket: &Path,
 ) -> Result<Outcome, Failure> {
-    namespaces::tie_to_launcher(control)?;
+    namespaces::tie_to_launcher(plan, control)?;
+    let (unix_diag, proxies) = match plan.place {
+        Place::Host => build(plan, control, egress_socket)?,
+        Place::Sandbox => {
+            orphans::adopt()?;
+            (None, None)
+        }
+    };
+    let watched = signals(caller);
+    let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC).at(Step::WatchSignals)?;
+    let layer = landlock::prepare(plan)?;
+    let confined = Confined {
+        seccomp_filters: give_up_rights(plan)?,
+        // Before the command and the executor are forked: the sockets of one domain may be
+        // connected to by another process of it, and not by one of a domain beside it.
+        landlock_abi: layer.restrict_self()?,
+    };
+    let (command, line) = start_command(plan, caller, confined)?;
+    if plan.keeps_setfcap() {
+        privileges::drop_capabilities()?;
+    }
+    let executor = match unix_diag {
+        Some(unix_diag) => Some(pass_on_listener(control, &line, unix_diag)?),
+        None => None,
+    };
+    let fds = [signals.as_fd(), control.as_fd(), line.as_fd()];
+    let lines = [&proxies, &executor].into_iter().flatten().map(AsFd::as_fd);
+    let keep: Vec<_> = fds.into_iter().chain(lines).collect();
+    hide(&keep)?;
+    release(control, line)?;
+    let outcome = watch(command, control, &signals, Executor::new(executor));
+    if plan.place == Place::Sandbox {
+        orphans::end();
+    }
+    Ok(outcome)
+}
+
+/// Builds what only a run on a host has. Returns what knows its Unix sockets, where the broker
+/// asks, and the line to the proxies, where there are any.
+fn build(
+    plan: &Plan,
+    control: &Control,
+    egress_socket: &Path,
+) -> Result<(Option<OwnedFd>, Option<OwnedFd>), Failure> {
     namespaces::map_ids(plan.ids)?;
     umask(Mode::empty());
     rootfs::build(plan)?;
@@ -58,26 +103,10 @@ fn stand_up(
     };
     tell(control, &Message::HandedOver)?;
     mount_table::verify_read_only(&plan.mounts)?;
-    let watched = signals(caller);
-    let signals = SignalFd::with_flags(&watched, SfdFlags::SFD_CLOEXEC).at(Step::WatchSignals)?;
-    let layer = landlock::prepare(plan)?;
-    let confined = Confined {
-        seccomp_filters: give_up_rights(plan)?,
-        // Before the command and the executor are forked: the sockets of one domain may be
-        // connected to by another process of it, and not by one of a domain beside it.
-        landlock_abi: layer.restrict_self()?,
-    };
-    let (command, line) = start_command(plan, caller, confined)?;
-    let executor = match unix_diag {
-        Some(unix_diag) => Some(pass_on_listener(control, &line, unix_diag)?),
-        None => None,
-    };
-    let fds = [signals.as_fd(), control.as_fd(), line.as_fd()];
-    let lines = [&proxies, &executor].into_iter().flatten().map(AsFd::as_fd);
-    let keep: Vec<_> = fds.into_iter().chain(lines).collect();
-    hide(&keep)?;
-    release(control, line)?;
-    Ok(watch(command, control, &signals, Executor::new(executor)))
+    if plan.nesting == Nesting::Mounts {
+        pins::make()?;
+    }
+    Ok((unix_diag, proxies))
 }
 
 /// Gives the proxies the listeners of a network of the sandbox's own.
@@ -185,9 +214,11 @@ fn signals(caller: &Caller) -> SigSet {
 /// Gives up what building needed. The command's process inherits it all: empty capability
 /// sets, a fresh keyring, the filters. Returns how many filters are in force.
 fn give_up_rights(plan: &Plan) -> Result<u8, Failure> {
-    // Before the filters, which refuse the keyring calls.
-    sys::join_new_session_keyring().at(Step::NewKeyring)?;
-    privileges::drop_capabilities()?;
+    // Before the filters, which refuse the keyring calls; inside a sandbox there are some.
+    if plan.place == Place::Host {
+        sys::join_new_session_keyring().at(Step::NewKeyring)?;
+    }
+    privileges::drop_capabilities_for(plan)?;
     privileges::set_no_new_privs()?;
     privileges::install(&plan.filters)
 }
@@ -264,7 +295,7 @@ fn watch(command: Pid, control: &Control, signals: &SignalFd, mut executor: Exec
                 Ok(Some(Order::Signal(number))) => pass_on(number.into(), command, &mut group),
                 // The launcher sends nothing else: this is its end, and so ours. The kernel
                 // ends everything in the namespace with us.
-                _ => sys::exit_now(0),
+                _ => return Outcome::Signaled(Signal::SIGKILL as u8),
             }
         }
         if ready.get(2) == Some(&true) {

@@ -1,6 +1,6 @@
 //! The second file layer, restricting this process by what it may open.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use landlock::{
@@ -12,8 +12,8 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 use super::failure::{At, Failure, Step};
 use super::rootfs;
-use crate::linux::plan::Plan;
 use crate::linux::plan::ruleset::{Grant, Object, Rule};
+use crate::linux::plan::{Place, Plan};
 use crate::linux::{support, sys};
 
 /// A ruleset ready to restrict the process that will be the command.
@@ -28,12 +28,6 @@ pub(super) struct Layer {
 /// the sandbox's own loopback is the command's.
 pub(super) fn prepare(plan: &Plan) -> Result<Layer, Failure> {
     let rules = &plan.ruleset;
-    if rules.is_empty() {
-        return Ok(Layer {
-            ruleset: None,
-            abi: 0,
-        });
-    }
     let found = sys::landlock_abi();
     if found < support::MIN_LANDLOCK_ABI {
         return Err(Failure::new(Step::Landlock, Errno::ENOSYS));
@@ -45,9 +39,19 @@ pub(super) fn prepare(plan: &Plan) -> Result<Layer, Failure> {
         // Every Unix socket is open, and this right is about those of the host.
         handled.remove(AccessFs::ResolveUnix);
     }
+    if rules.is_empty() {
+        // Not even one right: with any, the kernel refuses every mount.
+        handled = BitFlags::EMPTY;
+    }
+    if handled.is_empty() && Scope::from_all(abi).is_empty() {
+        return Ok(Layer {
+            ruleset: None,
+            abi: 0,
+        });
+    }
     let mut ruleset = create(abi, handled).map_err(failed)?;
     for rule in rules {
-        ruleset = add(ruleset, rule, abi)?;
+        ruleset = add(ruleset, rule, abi, plan.place)?;
     }
     Ok(Layer {
         ruleset: Some(ruleset),
@@ -78,20 +82,25 @@ impl Layer {
 
 /// Keeps the signals of this process, and of everything it starts, from init and executor,
 /// which stay outside the domain this adds. Does nothing where the kernel has no such scope.
-pub(super) fn keep_signals_in() -> Result<(), Failure> {
+pub(super) fn keep_signals_in(plan: &Plan) -> Result<(), Failure> {
     if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
         return Ok(());
     }
     let place = OFlags::PATH | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", place, Mode::empty()).at(Step::Landlock)?;
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    // Links and renames between directories are refused by every layer that does not speak
-    // of them; see landlock(7), LANDLOCK_ACCESS_FS_REFER.
+    let ruleset = ruleset.scope(Scope::Signal).map_err(failed)?;
+    let ruleset = if plan.ruleset.is_empty() {
+        ruleset.create()
+    } else {
+        // Links and renames between directories are refused by every layer beside one for
+        // files that does not speak of them; see landlock(7), LANDLOCK_ACCESS_FS_REFER.
+        let handled = ruleset.handle_access(AccessFs::Refer);
+        handled
+            .and_then(Ruleset::create)
+            .and_then(|ruleset| ruleset.add_rule(PathBeneath::new(&root, AccessFs::Refer)))
+    };
     let status = ruleset
-        .handle_access(AccessFs::Refer)
-        .and_then(|ruleset| ruleset.scope(Scope::Signal))
-        .and_then(Ruleset::create)
-        .and_then(|ruleset| ruleset.add_rule(PathBeneath::new(&root, AccessFs::Refer)))
         .and_then(|ruleset| ruleset.no_new_privs(false).restrict_self())
         .map_err(failed)?;
     match status.ruleset {
@@ -104,7 +113,10 @@ pub(super) fn keep_signals_in() -> Result<(), Failure> {
 /// be a weaker sandbox without a word.
 fn create(abi: ABI, handled: BitFlags<AccessFs>) -> Result<RulesetCreated, RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
-    let ruleset = ruleset.handle_access(handled)?;
+    let ruleset = match handled.is_empty() {
+        true => ruleset,
+        false => ruleset.handle_access(handled)?,
+    };
     let scopes = Scope::from_all(abi);
     if scopes.is_empty() {
         ruleset.create()
@@ -113,10 +125,19 @@ fn create(abi: ABI, handled: BitFlags<AccessFs>) -> Result<RulesetCreated, Rules
     }
 }
 
-fn add(ruleset: RulesetCreated, rule: &Rule, abi: ABI) -> Result<RulesetCreated, Failure> {
+fn add(
+    ruleset: RulesetCreated,
+    rule: &Rule,
+    abi: ABI,
+    stands: Place,
+) -> Result<RulesetCreated, Failure> {
     match &rule.on {
         Object::Path(path) => {
-            let place = rootfs::open(CWD, path).at_path(Step::Landlock, path)?;
+            let place = match stands {
+                Place::Host => rootfs::open(CWD, path),
+                Place::Sandbox => open_by_names(path),
+            };
+            let place = place.at_path(Step::Landlock, path)?;
             let rights = rights(rule.grant, abi) & rights_on(&place, abi, path)?;
             add_rule(ruleset, place.as_fd(), rights)
         }
@@ -125,6 +146,20 @@ fn add(ruleset: RulesetCreated, rule: &Rule, abi: ABI) -> Result<RulesetCreated,
             None => Ok(ruleset),
         },
     }
+}
+
+/// Opens a path free of links where filters take openat2(2) away, as for a root caller.
+fn open_by_names(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut place = rustix::fs::open("/", flags, Mode::empty())?;
+    for name in path.components().skip(1) {
+        place = rustix::fs::openat(&place, name.as_os_str(), flags, Mode::empty())?;
+        let stat = rustix::fs::fstat(&place)?;
+        if FileType::from_raw_mode(stat.st_mode).is_symlink() {
+            return Err(rustix::io::Errno::LOOP);
+        }
+    }
+    Ok(place)
 }
 
 fn add_rule(

@@ -3,10 +3,12 @@
 use std::path::Path;
 
 use nix::errno::Errno;
+use nix::sched::CloneFlags;
 use rustix::process::Signal;
 
 use super::control::Control;
 use super::failure::{At, Failure, Step};
+use crate::linux::plan::{Place, Plan};
 use crate::policy::NetworkMode;
 
 /// Namespaces a run can have, as flags of clone(2) and as names in `/proc/PID/ns`.
@@ -20,16 +22,21 @@ const NAMESPACES: [(libc::c_int, &str); 7] = [
     (libc::CLONE_NEWCGROUP, "cgroup"),
 ];
 
-/// Returns the namespaces of a run: all, but where it shares the network of the host.
-pub(super) fn of(network: NetworkMode) -> impl Iterator<Item = (libc::c_int, &'static str)> {
-    let shared = network == NetworkMode::Open;
-    let all = NAMESPACES.into_iter();
+/// Returns the namespaces of a run: all, but where it shares the network of the host; none
+/// inside a sandbox.
+pub(super) fn of(plan: &Plan) -> impl Iterator<Item = (libc::c_int, &'static str)> {
+    let shared = plan.network == NetworkMode::Open;
+    let all = NAMESPACES.into_iter().filter(|_| plan.place == Place::Host);
     all.filter(move |(flag, _)| !(shared && *flag == libc::CLONE_NEWNET))
 }
 
-/// Has the kernel kill init when the launcher dies, and notices one that died before.
-pub(super) fn tie_to_launcher(control: &Control) -> Result<(), Failure> {
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).at(Step::TieToLauncher)?;
+/// Has the kernel kill init when the launcher dies, and notices one that died before. Without
+/// a pid namespace init has to end the command first, which it does when the line closes.
+pub(super) fn tie_to_launcher(plan: &Plan, control: &Control) -> Result<(), Failure> {
+    if plan.place == Place::Host {
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .at(Step::TieToLauncher)?;
+    }
     // The signal only comes for deaths from now on; an earlier one left the line closed.
     let mut poll = [rustix::event::PollFd::new(
         control,
@@ -43,6 +50,14 @@ pub(super) fn tie_to_launcher(control: &Control) -> Result<(), Failure> {
         0 => Ok(()),
         _ => Err(Failure::new(Step::TieToLauncher, Errno::EPIPE)),
     }
+}
+
+/// Moves this process into a user and a mount namespace below those of init, where every mount
+/// there is is locked; see mount_namespaces(7), "Restrictions on mount namespaces".
+pub(super) fn lock_mounts(ids: (u32, u32)) -> Result<(), Failure> {
+    let below = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS;
+    nix::sched::unshare(below).at(Step::LockMounts)?;
+    map_ids(ids)
 }
 
 /// Maps the caller's user and group one to one, and no other.

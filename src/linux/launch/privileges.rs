@@ -1,18 +1,45 @@
 //! Gives up every privilege, for good: capabilities, later gains, the caller's keys.
 
-use caps::CapSet;
+use caps::{CapSet, Capability, CapsHashSet};
 use nix::errno::Errno;
 use procfs::FromRead;
 use procfs::process::Status;
 use rustix::thread::CapabilitiesSecureBits;
 
 use super::failure::{At, Failure, Step};
+use crate::linux::plan::Plan;
 use crate::linux::plan::filter::Filter;
 use crate::linux::sys;
 
+/// The capability that a command of user 0 keeps to make namespaces with a user 0 of their own:
+/// without it the kernel takes no such id map.
+const SETFCAP: Capability = Capability::CAP_SETFCAP;
+
+/// Empties all five capability sets, but for what `plan` says the command keeps, and locks the
+/// securebits that could refill them.
+pub(super) fn drop_capabilities_for(plan: &Plan) -> Result<(), Failure> {
+    drop_all_but(kept(plan))
+}
+
 /// Empties all five capability sets and locks the securebits that could refill them.
 pub(super) fn drop_capabilities() -> Result<(), Failure> {
-    // While CAP_SETPCAP is still there: the bounding set and the securebits need it.
+    drop_all_but(CapsHashSet::new())
+}
+
+fn kept(plan: &Plan) -> CapsHashSet {
+    plan.keeps_setfcap()
+        .then_some(SETFCAP)
+        .into_iter()
+        .collect()
+}
+
+fn drop_all_but(kept: CapsHashSet) -> Result<(), Failure> {
+    let set = |set, to: &CapsHashSet| {
+        caps::set(None, set, to).map_err(|_| Failure::new(Step::DropCapabilities, Errno::last()))
+    };
+    set(CapSet::Inheritable, &kept)?;
+    // The only set that outlives an exec of user 0 under the bits below.
+    set(CapSet::Ambient, &kept)?;
     let locked = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
         | CapabilitiesSecureBits::NO_SETUID_FIXUP
@@ -20,17 +47,15 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
         | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
-    rustix::thread::set_capabilities_secure_bits(locked).at(Step::DropCapabilities)?;
-    for set in [
-        CapSet::Bounding,
-        CapSet::Ambient,
-        CapSet::Inheritable,
-        CapSet::Effective,
-        CapSet::Permitted,
-    ] {
-        caps::clear(None, set).map_err(|_| Failure::new(Step::DropCapabilities, Errno::last()))?;
+    // While CAP_SETPCAP is still there: the securebits and the bounding set need it. A process
+    // of a sandbox has both as they are to be.
+    if rustix::thread::capabilities_secure_bits().at(Step::DropCapabilities)? != locked {
+        rustix::thread::set_capabilities_secure_bits(locked).at(Step::DropCapabilities)?;
     }
-    Ok(())
+    caps::clear(None, CapSet::Bounding)
+        .map_err(|_| Failure::new(Step::DropCapabilities, Errno::last()))?;
+    set(CapSet::Effective, &kept)?;
+    set(CapSet::Permitted, &kept)
 }
 
 /// Empties the capability sets of a process on the host's side, which may lack the right to
@@ -62,17 +87,13 @@ pub(super) fn install(filters: &[Filter]) -> Result<u8, Failure> {
 
 /// Reads back what this process may still do: the calls answered well, but it is the state
 /// that counts.
-pub(super) fn verify() -> Result<(), Failure> {
+pub(super) fn verify(plan: &Plan) -> Result<(), Failure> {
     let wrong = |errno| Failure::new(Step::VerifyPrivileges, errno);
     let status = Status::from_file("/proc/self/status").map_err(|_| wrong(Errno::EIO))?;
-    let capabilities = [
-        Some(status.capinh),
-        Some(status.capprm),
-        Some(status.capeff),
-        status.capbnd,
-        status.capamb,
-    ];
-    if capabilities.iter().any(|set| *set != Some(0)) {
+    let kept = kept(plan).iter().map(Capability::bitmask).sum();
+    let sets = [status.capinh, status.capprm, status.capeff];
+    let ambient = status.capamb == Some(kept);
+    if sets.iter().any(|set| *set != kept) || !ambient || status.capbnd != Some(0) {
         return Err(wrong(Errno::EPERM));
     }
     // 2 is SECCOMP_MODE_FILTER; see proc_pid_status(5).

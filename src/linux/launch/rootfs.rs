@@ -3,11 +3,13 @@
 //! Everything is done by descriptor. A path is walked without following links and compared
 //! with what the plan saw, before it is copied and after it is mounted.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::mount::{
     MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_change, move_mount,
     open_tree, unmount,
@@ -106,9 +108,13 @@ impl Tree {
                 cover(stand_ins, &copy_name(path), &self.root, place)
             }
             MountOp::StandIn(path, reopened) => self.hide(path, reopened, stand_ins),
-            MountOp::Proc { masked } => {
+            MountOp::Proc { masked, processes } => {
                 let place = Path::new("/proc");
-                attach(&filesystems::proc()?, &self.root, place)?;
+                let proc = filesystems::proc(*processes)?;
+                attach(&proc, &self.root, place)?;
+                if *processes == Access::Write {
+                    self.close_all_but_processes(&proc, place)?;
+                }
                 self.mask(place, masked, stand_ins)
             }
             MountOp::Sys { masked } => self.mask(Path::new("/sys"), masked, stand_ins),
@@ -158,6 +164,31 @@ impl Tree {
                 Err(errno) => return Err(errno).at_path(Step::FindTarget, &path),
             };
             cover(stand_ins, empty(kind), &self.root, &path)?;
+        }
+        Ok(())
+    }
+
+    /// Makes everything of `proc` read-only but the directories of processes.
+    ///
+    /// A user 0 of a namespace inside passes every mode check on what belongs to user 0 here.
+    fn close_all_but_processes(&self, proc: &OwnedFd, place: &Path) -> Result<(), Failure> {
+        let list = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = rustix::fs::openat(proc, ".", list, Mode::empty())
+            .and_then(|directory| Dir::read_from(&directory))
+            .at_path(Step::FindSource, place)?;
+        for entry in directory {
+            let entry = entry.at_path(Step::FindSource, place)?;
+            let name = Path::new(OsStr::from_bytes(entry.file_name().to_bytes()));
+            let is_dot = entry.file_name().to_bytes().starts_with(b".");
+            let is_process = entry.file_name().to_bytes()[0].is_ascii_digit();
+            // Links lead to a process, or into the directory of one.
+            if is_dot || is_process || entry.file_type() == FileType::Symlink {
+                continue;
+            }
+            let path = place.join(name);
+            let closed = clone_tree(proc, name).at_path(Step::CloneTree, &path)?;
+            set_attributes(closed.as_fd(), MountAttr::READ_ONLY, &path)?;
+            attach(&closed, &self.root, &path)?;
         }
         Ok(())
     }
@@ -247,7 +278,7 @@ fn identify(fd: &OwnedFd) -> Result<FileId, rustix::io::Errno> {
 }
 
 fn identity(stat: &rustix::fs::Stat) -> FileId {
-    let directory = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir();
+    let directory = FileType::from_raw_mode(stat.st_mode).is_dir();
     let kind = if directory {
         FileKind::Directory
     } else {

@@ -19,6 +19,7 @@ use rustix::net::{
 
 use super::removal::remove_tree;
 use crate::error::{Error, Kind, Result};
+use crate::linux::plan::Place;
 use crate::policy::filesystem::{Access, Filesystem};
 use crate::policy::path::RealPath;
 use crate::policy::{Host, NetworkMode, Policy};
@@ -47,12 +48,13 @@ impl RunDirectory {
     ///
     /// # Errors
     /// No temporary directory of this machine can be used.
-    pub fn create(host: &Host, policy: &Policy) -> Result<Self> {
+    pub fn create(host: &Host, policy: &Policy, place: Place) -> Result<Self> {
+        let network = place.network(policy.network_mode);
         let mut last = io::Error::from(io::ErrorKind::NotFound);
         let mut bases = bases(host, &policy.filesystem).into_iter();
         for base in bases.by_ref() {
             let made = Self::create_in(base.as_path(), host.uid);
-            match made.and_then(|made| made.for_network(policy.network_mode)) {
+            match made.and_then(|made| made.for_network(network)) {
                 Ok(mut directory) => {
                     directory.hold_others(bases, host.uid);
                     return Ok(directory);

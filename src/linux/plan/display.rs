@@ -5,7 +5,8 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
 use super::filter::Filter;
-use super::{Plan, Role};
+use super::{Place, Plan, Role};
+use crate::policy::Nesting;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,10 +18,23 @@ impl fmt::Display for Plan {
         for (role, port) in &self.listeners {
             writeln!(f, "listen: {role} on 127.0.0.1 and [::1], port {port}")?;
         }
-        writeln!(
-            f,
-            "rights: no capability, no_new_privs, a new session keyring"
-        )?;
+        match self.nesting {
+            Nesting::Refused => {}
+            Nesting::Userns => writeln!(f, "nested: user namespaces")?,
+            Nesting::Mounts => writeln!(
+                f,
+                "nested: user and mount namespaces; the mounts above are locked in one"
+            )?,
+        }
+        let capabilities = match self.keeps_setfcap() {
+            true => "no capability but CAP_SETFCAP",
+            false => "no capability",
+        };
+        let keyring = match self.place {
+            Place::Host => ", a new session keyring",
+            Place::Sandbox => "",
+        };
+        writeln!(f, "rights: {capabilities}, no_new_privs{keyring}")?;
         for filter in self.filters.iter().chain(&self.performed) {
             writeln!(f, "seccomp: {filter}")?;
         }

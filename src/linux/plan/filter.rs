@@ -1,6 +1,7 @@
 //! The seccomp programs, compiled from `seccomp-profiles` when the crate was built.
 
-use crate::policy::{Host, NetworkMode, Policy, SeccompProfile};
+use super::Place;
+use crate::policy::{Host, Nesting, NetworkMode, Policy, SeccompProfile};
 
 /// One program and the name it has in the profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,19 +56,32 @@ const INSTRUCTION: usize = 8;
 /// Returns the programs in the order they are installed. All of them run on every call, and
 /// the strictest answer counts.
 ///
-/// Where every Unix socket is open, those that send without connecting are too; in the host's
-/// network namespace none can be made.
+/// Where every Unix socket is open, those that send without connecting are too; in the network
+/// namespace of others none can be made.
 /// Only a root caller gets those that refuse set-id bits: a set-uid file of an ordinary user
-/// gives away that user alone, one of root gives away the machine.
-pub(super) fn for_caller(is_root: bool, policy: &Policy) -> Vec<Filter> {
-    let mut filters = vec![filter!("absent"), filter!("refuse")];
+/// gives away that user alone, one of root gives away the machine. In namespaces of its own
+/// root has the right to give files capabilities too.
+pub(super) fn for_caller(is_root: bool, policy: &Policy, place: Place) -> Vec<Filter> {
+    let refuse = match policy.nesting {
+        Nesting::Refused => filter!("refuse"),
+        Nesting::Userns => filter!("refuse-userns"),
+        Nesting::Mounts => filter!("refuse-mounts"),
+    };
+    let mut filters = vec![filter!("absent"), refuse];
     if policy.seccomp_profile == SeccompProfile::Strict {
         filters.extend([filter!("strict-absent"), filter!("strict-refuse")]);
     }
-    match policy.network_mode {
+    let filters_network = policy.network_mode == NetworkMode::Filtered;
+    match place {
         _ if policy.sockets.all_are_open() => {}
-        NetworkMode::Filtered => filters.push(filter!("unix-types")),
-        NetworkMode::Open => filters.push(filter!("unix")),
+        Place::Host if filters_network => filters.push(filter!("unix-types")),
+        _ => filters.push(filter!("unix")),
+    }
+    if place == Place::Sandbox && filters_network {
+        filters.push(filter!("inet"));
+    }
+    if is_root && policy.nesting != Nesting::Refused {
+        filters.push(filter!("file-capabilities"));
     }
     if is_root {
         filters.extend([filter!("setid-absent"), filter!("setid")]);
@@ -76,16 +90,16 @@ pub(super) fn for_caller(is_root: bool, policy: &Policy) -> Vec<Filter> {
 }
 
 /// Returns the program that stops what the broker performs; `None` where it judges nothing.
-pub(super) fn performed(policy: &Policy) -> Option<Filter> {
-    let has_own_network = policy.network_mode == NetworkMode::Filtered;
+pub(super) fn performed(policy: &Policy, place: Place) -> Option<Filter> {
+    let has_own_network = policy.network_mode == NetworkMode::Filtered && place == Place::Host;
     let judges = has_own_network && !policy.sockets.all_are_open();
     judges.then_some(filter!("performed"))
 }
 
 /// Returns every program that a command of this caller gets.
 pub fn of(policy: &Policy, host: &Host) -> Vec<Filter> {
-    let mut filters = for_caller(host.uid == 0, policy);
-    filters.extend(performed(policy));
+    let mut filters = for_caller(host.uid == 0, policy, Place::Host);
+    filters.extend(performed(policy, Place::Host));
     filters
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::Layers;
+use crate::policy::Nesting;
 use crate::policy::filesystem::{Access, Filesystem};
 use crate::policy::path::{FileKind, RealPath};
 
@@ -19,10 +20,13 @@ pub enum MountOp {
     Filtered(RealPath, String),
     /// An empty read-only stand-in, with places for what is shown again below it.
     StandIn(RealPath, Vec<(PathBuf, FileKind)>),
-    /// A `/proc` of the sandbox's own processes, read-only, without the files in `masked`.
+    /// A `/proc` of the sandbox's own processes, without the files in `masked`.
     Proc {
         /// Names below `/proc` that tell of the whole machine.
         masked: &'static [&'static str],
+        /// What may be done with the directories of processes, where id maps are written. All
+        /// else is read-only.
+        processes: Access,
     },
     /// A `/dev` with these nodes of the host, and terminals, shared memory and message queues
     /// of its own.
@@ -76,10 +80,14 @@ pub const DEV_LINKS: [(&str, &str); 5] = [
     ("ptmx", "pts/ptmx"),
 ];
 
-pub(super) fn plan(policy: &Filesystem, layers: Layers) -> Vec<MountOp> {
+pub(super) fn plan(policy: &Filesystem, layers: Layers, nesting: Nesting) -> Vec<MountOp> {
+    let processes = match nesting {
+        Nesting::Refused => Access::Read,
+        Nesting::Userns | Nesting::Mounts => Access::Write,
+    };
     if layers == Layers::Landlock {
         let mut ops = vec![MountOp::Root(Access::Write)];
-        ops.extend(private_trees());
+        ops.extend(private_trees(processes));
         return ops;
     }
     let mut ops = vec![MountOp::Root(policy.access(Path::new("/")))];
@@ -108,18 +116,19 @@ pub(super) fn plan(policy: &Filesystem, layers: Layers) -> Vec<MountOp> {
             None => MountOp::Bind(path.clone(), access),
         });
     }
-    ops.extend(private_trees());
+    ops.extend(private_trees(processes));
     ops
 }
 
 /// The trees the kernel fills come last: no bind of a parent may cover them again.
-fn private_trees() -> [MountOp; 3] {
+fn private_trees(processes: Access) -> [MountOp; 3] {
     [
         MountOp::Sys {
             masked: &SYS_MASKED,
         },
         MountOp::Proc {
             masked: &PROC_MASKED,
+            processes,
         },
         MountOp::Dev { nodes: &DEV_NODES },
     ]
@@ -156,7 +165,8 @@ impl MountOp {
             Self::Root(access) | Self::Bind(_, access) => Some(*access),
             Self::Filtered(..) => Some(Access::Read),
             Self::StandIn(..) => Some(Access::Hidden),
-            Self::Proc { .. } | Self::Dev { .. } | Self::Sys { .. } => None,
+            Self::Proc { processes, .. } => Some(*processes),
+            Self::Dev { .. } | Self::Sys { .. } => None,
         }
     }
 
@@ -192,7 +202,7 @@ impl<'a> View<'a> {
     pub fn may_be_writable(&self, place: &Path) -> bool {
         match place.strip_prefix("/dev") {
             Ok(below) => !below.as_os_str().is_empty(),
-            Err(_) if place.starts_with("/proc") => false,
+            Err(_) if place.starts_with("/proc") => self.0.get(place) == Some(&Access::Write),
             Err(_) => nearest(&self.0, place) == Some(Access::Write),
         }
     }
@@ -210,7 +220,10 @@ impl fmt::Display for MountOp {
             Self::Bind(path, access) => write!(f, "{} {path}", word(*access)),
             Self::Filtered(path, _) => write!(f, "without its secrets {path}"),
             Self::StandIn(path, _) => write!(f, "hide {path}"),
-            Self::Proc { .. } => f.write_str("new /proc, read-only"),
+            Self::Proc { processes, .. } => match processes {
+                Access::Write => f.write_str("new /proc, read-only but for processes"),
+                _ => f.write_str("new /proc, read-only"),
+            },
             Self::Dev { .. } => f.write_str("new /dev"),
             Self::Sys { .. } => f.write_str("mask files of /sys"),
         }
@@ -231,7 +244,7 @@ mod tests {
 
     /// Builds the steps for entries at places of this machine that always exist.
     fn steps(lists: [&[&str]; 4]) -> Vec<MountOp> {
-        plan(&Filesystem::of_lists(lists), Layers::Both)
+        plan(&Filesystem::of_lists(lists), Layers::Both, Nesting::Refused)
     }
 
     fn shown(ops: &[MountOp]) -> String {
@@ -308,6 +321,18 @@ new /dev
     }
 
     #[test]
+    fn where_namespaces_are_made_their_id_maps_can_be_written_and_no_more_of_proc() {
+        let policy = Filesystem::of_lists([&[], &[], &[], &[]]);
+        for nesting in [Nesting::Refused, Nesting::Userns, Nesting::Mounts] {
+            let ops = plan(&policy, Layers::Both, nesting);
+            let view = View::of(&ops);
+            let writable = |place| view.may_be_writable(Path::new(place));
+            assert_eq!(writable("/proc"), nesting != Nesting::Refused);
+            assert!(!writable("/proc/sys") && !writable("/proc/bus"));
+        }
+    }
+
+    #[test]
     fn trees_of_the_sandbox_are_the_same_under_every_policy() {
         let table = [
             ("/dev", Some(Access::Read)),
@@ -334,6 +359,7 @@ new /dev
     fn landlock_alone_covers_nothing_but_the_private_trees() {
         let policy = Filesystem::of_lists([&["/w"], &[], &[], &[]]);
         let expected = "writable /\nmask files of /sys\nnew /proc, read-only\nnew /dev\n";
-        assert_eq!(shown(&plan(&policy, Layers::Landlock)), expected);
+        let ops = plan(&policy, Layers::Landlock, Nesting::Refused);
+        assert_eq!(shown(&ops), expected);
     }
 }

@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 use super::Layers;
+use crate::policy::Nesting;
 use crate::policy::filesystem::{Access, Filesystem};
 
 /// One grant.
@@ -41,8 +42,14 @@ pub enum Grant {
     AsOpened,
 }
 
-pub(super) fn plan(policy: &Filesystem, job_server: Option<PathBuf>, layers: Layers) -> Vec<Rule> {
-    if layers == Layers::Mounts {
+pub(super) fn plan(
+    policy: &Filesystem,
+    job_server: Option<PathBuf>,
+    layers: Layers,
+    nesting: Nesting,
+) -> Vec<Rule> {
+    // The kernel refuses every mount to a process whose files Landlock rules.
+    if layers == Layers::Mounts || nesting == Nesting::Mounts {
         return Vec::new();
     }
     let path = |path: &str, grant| Rule {
@@ -55,6 +62,10 @@ pub(super) fn plan(policy: &Filesystem, job_server: Option<PathBuf>, layers: Lay
         path("/dev/mqueue", Grant::Write),
         path("/dev/shm", Grant::Write),
     ];
+    if nesting == Nesting::Userns {
+        // Id maps are written there.
+        rules.push(path("/proc", Grant::Write));
+    }
     let writable = policy
         .boundaries()
         .into_iter()
@@ -100,7 +111,16 @@ mod tests {
     use super::*;
 
     fn shown(policy: &Filesystem, job_server: Option<&str>, layers: Layers) -> String {
-        let rules = plan(policy, job_server.map(PathBuf::from), layers);
+        shown_with(policy, job_server, layers, Nesting::Refused)
+    }
+
+    fn shown_with(
+        policy: &Filesystem,
+        job_server: Option<&str>,
+        layers: Layers,
+        nesting: Nesting,
+    ) -> String {
+        let rules = plan(policy, job_server.map(PathBuf::from), layers, nesting);
         rules.iter().map(|rule| format!("{rule}\n")).collect()
     }
 
@@ -122,6 +142,16 @@ device /tmp/fifo
         assert_eq!(shown(&policy, fifo, Layers::Both), expected);
         assert_eq!(shown(&policy, fifo, Layers::Landlock), expected);
         assert_eq!(shown(&policy, fifo, Layers::Mounts), "");
+    }
+
+    #[test]
+    fn namespaces_of_the_command_cost_a_grant_and_mounts_in_them_all_rules() {
+        let policy = Filesystem::of_lists([&[], &[], &["/w"], &[]]);
+        let shown = |nesting| shown_with(&policy, None, Layers::Both, nesting);
+        let more = shown(Nesting::Userns).replace("write /proc\n", "");
+        assert_eq!(more, shown(Nesting::Refused));
+        assert!(!more.contains("/proc"));
+        assert_eq!(shown(Nesting::Mounts), "");
     }
 
     #[test]

@@ -73,6 +73,8 @@ pub struct Machine {
     pub kernel: String,
     /// Landlock ABI of the running kernel; 0 for none.
     pub landlock_abi: i32,
+    /// Whether this process runs in a sandbox of ours.
+    pub is_inside: bool,
     /// Every protection, in the order a launch asks for them.
     pub findings: Vec<Finding>,
 }
@@ -97,6 +99,7 @@ impl Machine {
         Ok(Self {
             kernel: kernel.trim_end().to_owned(),
             landlock_abi: sys::landlock_abi(),
+            is_inside: super::is_inside_sandbox(),
             findings,
         })
     }

@@ -271,6 +271,33 @@ fn strict_switches_and_limits_of_the_system_cannot_be_undone() {
 }
 
 #[test]
+fn a_switch_of_several_words_is_bound_word_by_word() {
+    let tree = Tree::new("grades");
+    let grade = |word: &str| format!(r#"{{"allowNestedUserNamespaces":{word}}}"#);
+    tree.system(&grade("\"userns\""));
+    for narrower in ["false", "true", "\"userns\""] {
+        tree.user(&grade(narrower));
+        tree.loaded();
+    }
+    tree.user(&grade("\"mounts\""));
+    let message = tree.refusal();
+    assert!(message.contains("keeps it at \"userns\""), "{message}");
+
+    let tree = Tree::new("project-grades");
+    tree.user(&grade("\"mounts\""));
+    for narrower in ["false", "\"userns\"", "\"mounts\""] {
+        tree.project(&grade(narrower));
+        tree.loaded();
+    }
+    tree.user(&grade("true"));
+    tree.project(&grade("\"mounts\""));
+    assert!(
+        tree.refusal()
+            .contains("`allowNestedUserNamespaces` widens")
+    );
+}
+
+#[test]
 fn no_switch_makes_the_lists_of_the_system_void() {
     let tree = Tree::new("void");
     tree.system(

@@ -10,7 +10,7 @@ use super::{LEDGER, Line, lines};
 
 /// Number on x86_64, then on aarch64, of every call the profiles name; see
 /// `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl` of the kernel.
-const NUMBERS: [(&str, u32, u32); 115] = [
+const NUMBERS: [(&str, u32, u32); 119] = [
     ("_sysctl", 156, LACKS),
     ("acct", 163, 89),
     ("add_key", 248, 217),
@@ -34,6 +34,7 @@ const NUMBERS: [(&str, u32, u32); 115] = [
     ("fsmount", 432, 432),
     ("fsopen", 430, 430),
     ("fspick", 433, 433),
+    ("fsetxattr", 190, 7),
     ("get_mempolicy", 239, 236),
     ("get_thread_area", 211, LACKS),
     ("init_module", 175, 105),
@@ -55,6 +56,7 @@ const NUMBERS: [(&str, u32, u32); 115] = [
     ("keyctl", 250, 219),
     ("listmount", 458, 458),
     ("lookup_dcookie", 212, 18),
+    ("lsetxattr", 189, 6),
     ("lsm_get_self_attr", 459, 459),
     ("lsm_list_modules", 461, 461),
     ("lsm_set_self_attr", 460, 460),
@@ -113,6 +115,8 @@ const NUMBERS: [(&str, u32, u32); 115] = [
     ("setns", 308, 268),
     ("setsockopt", 54, 208),
     ("settimeofday", 164, 170),
+    ("setxattr", 188, 5),
+    ("setxattrat", 463, 463),
     ("socket", 41, 198),
     ("socketpair", 53, 199),
     ("statmount", 457, 457),
@@ -140,10 +144,12 @@ macro_rules! programs {
 
 fn programs(arch: u32) -> BTreeMap<&'static str, &'static [u8]> {
     if arch == X86_64 {
-        programs!("/x86_64": "refuse" "absent" "unix" "unix-types" "performed" "setid" "setid-absent"
+        programs!("/x86_64": "refuse" "absent" "unix" "unix-types" "performed" "inet"
+            "file-capabilities" "setid" "setid-absent"
             "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts")
     } else {
-        programs!("/aarch64": "refuse" "absent" "unix" "unix-types" "performed" "setid" "setid-absent"
+        programs!("/aarch64": "refuse" "absent" "unix" "unix-types" "performed" "inet"
+            "file-capabilities" "setid" "setid-absent"
             "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts")
     }
 }
