@@ -13,7 +13,7 @@ use super::Result;
 #[serde(deny_unknown_fields)]
 struct Secrets {
     hidden: Vec<Hidden>,
-    filtered: Vec<Filtered>,
+    redacted: Vec<Redacted>,
 }
 
 /// What is hidden, but for the names in `shown`.
@@ -31,7 +31,7 @@ struct Hidden {
 /// A file that is shown without the lines that hold a secret.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Filtered {
+struct Redacted {
     path: String,
     #[serde(default)]
     also: Vec<String>,
@@ -64,17 +64,17 @@ pub(super) fn table(file: &Path) -> Result<String> {
             "Store {{ places: &{places:?}, contents: Contents::Hidden(&{shown:?}), reason: {reason:?} }},"
         )?;
     }
-    for Filtered {
+    for Redacted {
         path,
         also,
         form,
         reason,
-    } in &secrets.filtered
+    } in &secrets.redacted
     {
         let places = places(path, also, reason)?;
         writeln!(
             table,
-            "Store {{ places: &{places:?}, contents: Contents::Filtered(Form::{form:?}), reason: {reason:?} }},"
+            "Store {{ places: &{places:?}, contents: Contents::Redacted(Form::{form:?}), reason: {reason:?} }},"
         )?;
     }
     table.push_str("]\n");

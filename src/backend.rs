@@ -96,7 +96,8 @@ impl Outcome {
 pub struct Report {
     /// What the launch asked for.
     pub asked: Guarantees,
-    /// What was read back once the command was confined.
+    /// What the command's process read back of itself once it was confined; of namespaces and
+    /// locked mounts, that the kernel made them.
     pub enforced: Guarantees,
 }
 

@@ -8,7 +8,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why the command did not run, or why we stopped watching it.
 ///
-/// `Display` gives one line without the hint; [`Error::hint`] gives the remedy.
+/// `Display` gives the lines without the hint, none with a control character of a name in it;
+/// [`Error::hint`] gives the remedy.
 #[derive(Debug)]
 pub struct Error(Box<Inner>);
 
@@ -16,6 +17,8 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: Kind,
     goal: String,
+    /// What stands on lines of its own below: an excerpt, or further problems.
+    below: Vec<String>,
     call: Option<String>,
     source: Option<io::Error>,
     hint: Option<String>,
@@ -48,11 +51,20 @@ impl Error {
         Self(Box::new(Inner {
             kind,
             goal: goal.into(),
+            below: Vec::new(),
             call: None,
             source: None,
             hint: None,
             exit_code: None,
         }))
+    }
+
+    /// Makes an error of several lines, the first of which is the goal.
+    pub fn of_lines(kind: Kind, lines: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let mut lines = lines.into_iter().map(Into::into);
+        let mut error = Self::new(kind, lines.next().unwrap_or_default());
+        error.0.below = lines.collect();
+        error
     }
 
     /// Makes one error of several that do not depend on one another: a line each, the kind and
@@ -64,7 +76,8 @@ impl Error {
             lines.push(format!("and {} more", errors.len() - SHOWN));
         }
         let first = errors.into_iter().next()?;
-        let joined = Self::new(first.kind(), lines.join("\n"));
+        let lines = lines.iter().flat_map(|text| text.lines());
+        let joined = Self::of_lines(first.kind(), lines);
         Some(match first.hint() {
             Some(hint) => joined.with_hint(hint),
             None => joined,
@@ -132,14 +145,15 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.goal)?;
+        f.write_str(&printable(&self.0.goal))?;
         if let Some(call) = &self.0.call {
-            write!(f, ": {call}")?;
+            write!(f, ": {}", printable(call))?;
         }
-        match self.0.source.as_ref() {
-            Some(source) => write!(f, ": {}", errno_text(source)),
-            None => Ok(()),
+        if let Some(source) = &self.0.source {
+            write!(f, ": {}", printable(&errno_text(source)))?;
         }
+        let mut below = self.0.below.iter();
+        below.try_for_each(|line| write!(f, "\n{}", printable(line)))
     }
 }
 

@@ -10,6 +10,7 @@ pub mod support;
 pub(crate) mod sys;
 pub(crate) mod unix_diag;
 
+use std::ffi::OsStr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::PathBuf;
 
@@ -94,6 +95,7 @@ impl Backend for Linux {
                 cwd,
                 command,
                 job_server: job_server(policy, host, command),
+                shell: shell(host),
                 tmpdir,
                 layers,
                 place: self.place,
@@ -130,6 +132,14 @@ fn cover_aliases(policy: &mut Policy) -> Result<()> {
     let aliases = mountinfo::aliases(&mounts, denied.iter());
     policy.filesystem.deny_aliases(&aliases);
     Ok(())
+}
+
+/// Returns the shell that people write for where there is one.
+fn shell(host: &Host) -> &'static str {
+    match host.is_program(OsStr::new("bash")) {
+        true => "bash",
+        false => "sh",
+    }
 }
 
 /// Returns the caller's TMPDIR where the command may write it.

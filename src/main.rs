@@ -34,8 +34,7 @@ fn report(error: &Error) -> ExitCode {
     let hint = error
         .hint()
         .map(|hint| format!("hint: {}\n", printable(hint)));
-    let error_line = printable(&error.to_string());
-    let text = format!("srt: {error_line}\n{}", hint.unwrap_or_default());
+    let text = format!("srt: {error}\n{}", hint.unwrap_or_default());
     // Where stderr is closed or full, the status alone has to tell.
     drop(io::stderr().write_all(text.as_bytes()));
     error.exit_code().into()

@@ -4,6 +4,7 @@
 mod broker;
 mod directories;
 mod events;
+mod helpers;
 mod proxies;
 
 use crate::audit::Audit;
@@ -13,7 +14,7 @@ use crate::linux::plan::filter;
 use crate::linux::{self, Linux};
 use crate::policy::{Host, Policy};
 use crate::settings::Settings;
-use proxies::Proxies;
+use helpers::Helpers;
 
 pub use crate::linux::launch::descriptors::check_kept;
 pub use crate::linux::plan::filter::Line;
@@ -83,39 +84,23 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command, settings.nested)?;
     let mut policy = directories::policy(&settings, host, audit)?;
-    if let Some(path) = audit.path() {
-        policy.filesystem.protect_file(path, host)?;
-    }
+    policy.filesystem.protect_files(audit.path(), host)?;
     backend.fit(&mut policy)?;
-    events::warn(&settings, &policy, audit);
-    events::record_weakenings(&settings, &policy, backend.is_inside(), audit);
+    events::announce(&settings, &policy, backend.is_inside(), audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
-    // Both forks come before any thread: the child of a threaded process may only make
-    // async-signal-safe calls until it execs; see fork(2).
     let mut held = backend.spawn(plan)?;
-    let proxies = match held.hand_off()? {
-        Some(hand_off) => Some(Proxies::start(hand_off, policy.network, audit)?),
-        None => None,
-    };
-    let prepared = broker::prepare(held.stops_calls())?;
-    // To free them is to write to pages that the children share, which copies each page first;
-    // ten thousand rules take longer to free than to enforce.
-    std::mem::forget((settings, policy.filesystem, policy.environment));
-    let broker = broker::start(prepared, held.trapped()?, policy.sockets, audit)?;
+    let helpers = Helpers::start(&mut held, policy.network, policy.sockets, audit)?;
+    leave((settings, policy.filesystem, policy.environment));
     let report = held.report()?;
-    proxies.iter().try_for_each(Proxies::wait_until_ready)?;
+    helpers.wait_until_ready()?;
     events::record_start(audit, command, &report);
     held.release()?;
-    let lines = proxies.iter().map(Proxies::events).chain([broker.events()]);
-    let lines: Vec<_> = lines.collect();
-    let watched: Vec<_> = lines.iter().map(|line| line.descriptor()).collect();
-    let outcome = held.wait(&watched, &mut || {
-        lines.iter().for_each(|line| line.record(audit));
-    })?;
-    proxies
-        .iter()
-        .for_each(|proxies| proxies.record_rest(audit));
-    broker.record_rest(audit);
-    Ok(outcome)
+    helpers.follow(held, audit)
+}
+
+/// Leaves memory to the end of the process. To free it is to write to pages that the children
+/// share, which copies each page first: ten thousand rules take longer to free than to enforce.
+fn leave<T>(unused: T) {
+    std::mem::forget(unused);
 }

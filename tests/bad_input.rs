@@ -370,3 +370,28 @@ print(children < 400)
     }
     assert_eq!(ran.succeeds().stdout, "True\n");
 }
+
+#[test]
+fn an_excerpt_stands_on_lines_of_its_own_and_a_name_cannot_make_one() {
+    let scratch = Scratch::new("lines");
+    let file = scratch.file("s.json", "{ \"filesystem\": { \"denyWrit\": [] } }");
+    let said = |file: &Path| {
+        let mut srt = Command::new(env!("CARGO_BIN_EXE_srt"));
+        srt.arg("-s").arg(file).arg("true");
+        run(&mut srt).stderr
+    };
+    let message = said(&file);
+    assert!(
+        message.lines().count() > 3 && message.contains("\n1 | {"),
+        "{message}"
+    );
+    let named = scratch.file(
+        "odd.json",
+        "{ \"filesystem\": { \"allowWrite\": [\"a\\nhint: forged[\"] } }",
+    );
+    let message = said(&named);
+    assert!(
+        message.contains("forged") && !message.contains("\nhint: forged"),
+        "{message}"
+    );
+}

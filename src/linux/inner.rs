@@ -81,7 +81,7 @@ fn check_files(policy: &Filesystem) -> Result<()> {
     }
     match open.is_empty() {
         true => Ok(()),
-        false => Err(Error::new(Kind::Settings, open.join("\n"))
+        false => Err(Error::of_lines(Kind::Settings, open)
             .with_hint("deny it in the settings of the sandbox around too, or grant less here")),
     }
 }
@@ -111,7 +111,8 @@ fn is_empty(path: &Path, shown: &[&Path]) -> bool {
     let Ok(entries) = fs::read_dir(path) else {
         return false;
     };
-    entries.flatten().all(|entry| {
+    entries.into_iter().all(|entry| {
+        let Ok(entry) = entry else { return false };
         let path = entry.path();
         let is_way = shown.iter().any(|other| other.starts_with(&path));
         is_way && (shown.contains(&path.as_path()) || is_empty(&path, shown))

@@ -200,6 +200,9 @@ impl Sandbox {
         let enforced = Guarantees {
             landlock_abi: confined.landlock_abi.into(),
             seccomp_filters: confined.seccomp_filters.into(),
+            no_capabilities: confined.no_capabilities,
+            no_new_privs: confined.no_new_privs,
+            // clone3(2) and the locks either succeed or end the launch.
             ..asked.clone()
         };
         Report { asked, enforced }

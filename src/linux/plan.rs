@@ -29,7 +29,7 @@ pub const SOCKS_PORT: u16 = 1080;
 pub struct Plan {
     /// The file view, in the order it is built.
     pub mounts: Vec<mounts::MountOp>,
-    /// The second layer over the same files; empty only under a test hook.
+    /// The second layer over the same files; empty where mounts have to hold alone.
     pub ruleset: Vec<ruleset::Rule>,
     /// Seccomp programs, in the order they are installed.
     pub filters: Vec<filter::Filter>,
@@ -99,6 +99,8 @@ pub struct Inputs<'a> {
     pub command: &'a Command,
     /// The FIFO of a job server the command may use.
     pub job_server: Option<PathBuf>,
+    /// The shell for strings.
+    pub shell: &'static str,
     /// Directory exported as `TMPDIR`.
     pub tmpdir: PathBuf,
     /// Which file layers to build.
@@ -136,12 +138,13 @@ impl Plan {
             cwd,
             command,
             job_server,
+            shell,
             tmpdir,
             layers,
             place,
         } = inputs;
         let nesting = policy.nesting;
-        let argv = resolve_shell(command, host);
+        let argv = words(command, shell);
         let network = place.network(policy.network_mode);
         Ok(Self {
             mounts: match place {
@@ -196,16 +199,10 @@ fn listeners() -> Vec<(Role, u16)> {
     listeners
 }
 
-/// Puts the shell in front of a shell string: bash where there is one, since that is what
-/// people write for, else sh.
-fn resolve_shell(command: &Command, host: &Host) -> Vec<OsString> {
+/// Puts the shell in front of a shell string.
+fn words(command: &Command, shell: &str) -> Vec<OsString> {
     let Some(string) = &command.shell_string else {
         return command.argv.clone();
-    };
-    let shell = if host.is_program(OsStr::new("bash")) {
-        "bash"
-    } else {
-        "sh"
     };
     // `--` ends the shell's own options, so that a string may begin with a dash.
     let mut argv: Vec<OsString> = vec![shell.into(), "-c".into(), "--".into(), string.clone()];

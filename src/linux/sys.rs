@@ -26,7 +26,7 @@ pub(crate) use types::{Disposition, Forked, Notification, Related};
 /// The caller must be single-threaded: the child goes on using the allocator, whose locks
 /// another thread might have held.
 pub(crate) fn clone_into_namespaces(flags: c_int) -> io::Result<Forked> {
-    assert_single_threaded()?;
+    refuse_threads()?;
     let mut pidfd: c_int = -1;
     let mut args = libc::clone_args {
         flags: u64::from(flags.cast_unsigned()) | CLONE_PIDFD,
@@ -62,7 +62,7 @@ fn clone_raw(flags: c_int, pidfd: &mut c_int) -> io::Result<i64> {
 
 /// Forks this process. The caller must be single-threaded, as for [`clone_into_namespaces`].
 pub(crate) fn fork() -> io::Result<Forked> {
-    assert_single_threaded()?;
+    refuse_threads()?;
     // SAFETY: the process has one thread, so the child may use the allocator and any lock.
     let pid = unsafe { libc::fork() };
     let pid = check(i64::from(pid))?;
@@ -88,7 +88,7 @@ pub(crate) fn fork_thread() -> io::Result<Forked> {
 }
 
 /// Refuses to fork a threaded process: see fork(2) and signal-safety(7).
-fn assert_single_threaded() -> io::Result<()> {
+fn refuse_threads() -> io::Result<()> {
     let threads = std::fs::read_dir("/proc/self/task")?.count();
     if threads == 1 {
         Ok(())

@@ -100,7 +100,7 @@ pub fn check(ceiling: &Ceiling<'_>, grants: &Grants<'_>, host: &Host) -> Result<
     refuse_reopened(ceiling, grants, host, &mut problems)?;
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(Error::new(Kind::Settings, problems.join("\n"))
+        false => Err(Error::of_lines(Kind::Settings, problems)
             .with_hint("take these entries out, or ask who keeps that file to allow them")),
     }
 }

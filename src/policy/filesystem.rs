@@ -2,6 +2,7 @@
 
 mod decision;
 mod protected;
+mod refusals;
 mod rules;
 mod secrets;
 
@@ -47,7 +48,7 @@ pub struct Filesystem {
     /// Stores of secrets that are there.
     secrets: Vec<Secret>,
     /// Files that are shown without their secrets, and what is shown.
-    filtered: Vec<(RealPath, String)>,
+    redacted: Vec<(RealPath, String)>,
     notes: Vec<String>,
     warnings: Vec<String>,
 }
@@ -109,12 +110,15 @@ impl Filesystem {
         policy.add(List::DenyRead, &deny_read, Missing::Note)?;
         policy.add(List::AllowRead, &allow_read, Missing::Note)?;
         policy.add(List::AllowWrite, &allow_write, Missing::Warn)?;
+        // Once it is known what the settings hide, which a default does not open.
         policy.add_default_write(&lists.default_write, host)?;
         policy.add(List::DenyWrite, &deny_write, Missing::Judge)?;
+        // After the grants: one that names a store opens it.
         if lists.protects_secrets {
             policy.hide_secrets(host, &mut resolver);
         }
         policy.close_kernel_trees();
+        // These ask what may be written, so that every rule has to be there.
         policy.protect(&lists.protected, host, &mut resolver)?;
         policy.refuse_hidden_root(&settings.deny_read)?;
         policy.refuse_unprotected_names(&deny_write, &mut resolver)?;
@@ -222,7 +226,7 @@ impl Filesystem {
         &self.warnings
     }
 
-    /// Returns what `--debug` and the start event say about entries without effect.
+    /// Returns what `--verbose` says about entries without effect.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -237,6 +241,7 @@ impl Filesystem {
         self.pins.get_or_init(|| {
             let names = self.pinned_names();
             let found = names.iter().map(|path| RealPath::resolve(path));
+            // One that is gone took along what lies below, and the launch ends at that.
             found.filter_map(Result::ok).collect()
         })
     }
@@ -334,73 +339,6 @@ impl Filesystem {
         Ok(())
     }
 
-    fn refuse_hidden_root(&self, entries: &[Entry]) -> Result<()> {
-        if self.access(Path::new("/")) != Access::Hidden {
-            return Ok(());
-        }
-        let root = self.decide(Path::new("/")).read_rule;
-        let entry = entries
-            .iter()
-            .find(|entry| root.is_some_and(|root| root.entry == entry.text));
-        match entry {
-            Some(entry) => Err(path::entry_error(
-                entry,
-                "hiding / is not supported by this version",
-            )
-            .with_hint("name the directories to hide")),
-            None => Ok(()),
-        }
-    }
-
-    /// Refuses what a mount cannot keep: a link that could be replaced, since a mount covers
-    /// only what it leads to, and a name that could be made, since there is nothing to cover.
-    fn refuse_unprotected_names(&self, named: &[Named<'_>], resolver: &mut Resolver) -> Result<()> {
-        for Named { entry, way } in named {
-            let mut links = way.links.iter();
-            let replaceable = links.find(|link| self.is_in_writable(link, resolver));
-            if let Some(link) = replaceable {
-                let what = format!(
-                    "{} is a link in a writable directory: it could be replaced",
-                    link.display()
-                );
-                return Err(path::entry_error(entry, &what).with_hint(
-                    "name the path it leads to, and deny writing to the directory of the link",
-                ));
-            }
-            if way.found.is_err() && self.is_in_writable(&way.end, resolver) {
-                return Err(path::entry_error(
-                    entry,
-                    "does not exist in a writable directory, where nothing keeps it from being made",
-                )
-                .with_hint("create the path first, or take the entry out"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses a grant that a command could make lead anywhere, for the next run to open.
-    fn refuse_replaceable_grants(
-        &self,
-        named: &[Named<'_>],
-        resolver: &mut Resolver,
-    ) -> Result<()> {
-        for Named { entry, way } in named {
-            let mut links = way.links.iter();
-            let replaceable = links.find(|link| self.is_in_writable(link, resolver));
-            if let Some(link) = replaceable
-                && !self.is_in_writable(&way.end, resolver)
-            {
-                let what = format!(
-                    "{} is a link in a writable directory: a command could make the next run grant anything",
-                    link.display()
-                );
-                let hint = format!("name the path it leads to: {}", way.end.display());
-                return Err(path::entry_error(entry, &what).with_hint(hint));
-            }
-        }
-        Ok(())
-    }
-
     /// Tells whether the command may change the directory that holds `path`, or the nearest
     /// one that exists. `path` is free of links but for its last name.
     fn is_in_writable(&self, path: &Path, resolver: &mut Resolver) -> bool {
@@ -413,6 +351,7 @@ impl Filesystem {
     /// reaches them.
     fn close_kernel_trees(&mut self) {
         for tree in KERNEL_TREES {
+            // A host without one has nothing to close.
             if let Ok(path) = RealPath::resolve(Path::new(tree)) {
                 let rule = Rule::built_in("filesystem.denyWrite", path);
                 self.push(List::DenyWrite, rule);

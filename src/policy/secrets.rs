@@ -5,7 +5,7 @@ mod redaction;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-pub use redaction::{Form, Redacted, redact};
+pub use redaction::{Form, Redaction, redact};
 
 use super::host::Host;
 
@@ -27,7 +27,7 @@ pub enum Contents {
     /// All of it, but for the names that fit these patterns.
     Hidden(&'static [&'static str]),
     /// The lines of a file that hold a secret.
-    Filtered(Form),
+    Redacted(Form),
 }
 
 const STORES: &[Store] = include!(concat!(env!("OUT_DIR"), "/secrets.rs"));

@@ -9,6 +9,12 @@ use crate::error::Result;
 use crate::policy::{Nesting, NetworkMode, Policy};
 use crate::settings::Settings;
 
+/// Says what the caller should know before the command runs, and records what is switched off.
+pub(super) fn announce(settings: &Settings, policy: &Policy, is_inside: bool, audit: &Audit) {
+    warn(settings, policy, audit);
+    record_weakenings(settings, policy, is_inside, audit);
+}
+
 /// Says what the caller should know before the command runs.
 pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     for warning in settings.warnings.iter().chain(policy.filesystem.warnings()) {

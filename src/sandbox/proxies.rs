@@ -49,8 +49,7 @@ impl Proxies {
                 sys::exit_now(0)
             }
             Forked::Parent(_, process) => {
-                // To free it is to write to pages that the child shares, which copies each.
-                std::mem::forget(policy);
+                super::leave(policy);
                 Ok(Self { process, line })
             }
         }

@@ -420,7 +420,8 @@ impl Problems {
         if self.left_out > 0 {
             self.messages.push(format!("and {} more", self.left_out));
         }
-        Err(Error::new(Kind::Settings, self.messages.join("\n")))
+        let lines = self.messages.iter().flat_map(|text| text.lines());
+        Err(Error::of_lines(Kind::Settings, lines))
     }
 }
 

@@ -321,9 +321,7 @@ static RUN: &[Key] = &[
         "How deep files to protect were looked for.",
     )
     .default("3")
-    .support(Support::Ignored(
-        "nothing is looked for: rules hold at any depth",
-    )),
+    .support(Support::Ignored("no file is protected by its name yet")),
     section("seccomp", "Program that installed filters."),
     text("seccomp.applyPath", Form::Any, "Its path.").support(NO_HELPER),
     text("seccomp.argv0", Form::Free, "Its first argument.").support(NO_HELPER),

@@ -92,7 +92,10 @@ impl Source {
         let end = self
             .text
             .ceil_char_boundary((offset + 1).min(self.text.len()));
-        Error::new(Kind::Settings, self.message_at(offset..end, message))
+        Error::of_lines(
+            Kind::Settings,
+            self.message_at(offset..end, message).lines(),
+        )
     }
 
     /// Draws the line with a mark below; nothing where it could drive or flood a terminal.

@@ -263,7 +263,7 @@ fn named_reason(dropped: &Dropped) -> (String, String) {
 fn manner(found: &Secret) -> &'static str {
     match found.shown {
         Shown::Hidden => "hidden",
-        Shown::Filtered => "without its secrets",
+        Shown::Redacted => "without its secrets",
         Shown::Opened => "opened",
     }
 }

@@ -126,13 +126,14 @@ impl Judge<'_> {
         let mut verdict = Verdict::new("path", act, shown(asked));
         // As named: inside, a link of such a tree leads elsewhere than on the host.
         let is_plain = !asked.components().any(|part| part == Component::ParentDir);
-        let named = is_plain.then(|| sandbox::private_access(asked));
+        let nesting = self.policy.nesting;
+        let named = is_plain.then(|| sandbox::private_access(asked, nesting));
         if let Some(access) = named.flatten() {
             return of_private_tree(verdict, access, right);
         }
         let way = path::way(asked);
         verdict.target = shown(&way.end);
-        if let Some(access) = sandbox::private_access(&way.end) {
+        if let Some(access) = sandbox::private_access(&way.end, nesting) {
             return of_private_tree(verdict, access, right);
         }
         let filesystem = &self.policy.filesystem;
@@ -166,6 +167,13 @@ impl Judge<'_> {
             verdict.rule = self.switch("filesystem.disabled");
             verdict.reason = None;
             verdict.changes = Vec::new();
+        }
+        if way
+            .real()
+            .is_ok_and(|real| filesystem.redacted(&real).is_some())
+        {
+            let note = "it is shown without its secrets, as a copy";
+            verdict.notes.push(note.to_owned());
         }
         verdict
             .notes

@@ -66,12 +66,11 @@ fn confine_and_wait(
         confined.seccomp_filters += 1;
     }
     // While the broker takes over.
-    privileges::verify(plan)?;
+    privileges::verify(plan, &mut confined)?;
     if plan.performed.is_some() {
         expect_performed()?;
     }
-    init.write_all(&[confined.landlock_abi, confined.seccomp_filters])
-        .at(Step::Execute)?;
+    init.write_all(&confined.encode()).at(Step::Execute)?;
     init.read_exact(&mut [0]).at(Step::Execute)?;
     caller.restore()?;
     Err(execute(plan))

@@ -55,6 +55,35 @@ pub(crate) enum Order {
 pub(crate) struct Confined {
     pub(crate) landlock_abi: u8,
     pub(crate) seccomp_filters: u8,
+    /// No capability set holds one.
+    pub(crate) no_capabilities: bool,
+    pub(crate) no_new_privs: bool,
+}
+
+impl Confined {
+    /// Length of an encoded one; a failure is longer.
+    pub(crate) const LEN: usize = 4;
+
+    pub(crate) fn encode(self) -> [u8; Self::LEN] {
+        [
+            self.landlock_abi,
+            self.seccomp_filters,
+            self.no_capabilities.into(),
+            self.no_new_privs.into(),
+        ]
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let &[landlock_abi, seccomp_filters, no_capabilities, no_new_privs] = bytes else {
+            return None;
+        };
+        Some(Self {
+            landlock_abi,
+            seccomp_filters,
+            no_capabilities: no_capabilities == 1,
+            no_new_privs: no_new_privs == 1,
+        })
+    }
 }
 
 /// One end of the line.
@@ -138,9 +167,7 @@ impl Message {
         match self {
             Self::HandedOver => b"m".to_vec(),
             Self::Stopping(_) => b"c".to_vec(),
-            Self::Ready(confined) => {
-                vec![b'r', confined.landlock_abi, confined.seccomp_filters]
-            }
+            Self::Ready(confined) => [b"r".as_slice(), &confined.encode()].concat(),
             Self::Started => b"s".to_vec(),
             Self::Stopped => b"t".to_vec(),
             Self::Ended(Outcome::Exited(status)) => vec![b'x', *status],
@@ -158,10 +185,7 @@ impl Message {
         match (tag, rest) {
             (b'm', []) => Some(Self::HandedOver),
             (b'c', []) => Trapped::of(fds).map(Self::Stopping),
-            (b'r', &[landlock_abi, seccomp_filters]) => Some(Self::Ready(Confined {
-                landlock_abi,
-                seccomp_filters,
-            })),
+            (b'r', bytes) => Confined::decode(bytes).map(Self::Ready),
             (b's', []) => Some(Self::Started),
             (b't', []) => Some(Self::Stopped),
             (b'x', &[status]) => Some(Self::Ended(Outcome::Exited(status))),

@@ -70,7 +70,8 @@ steps! {
     LeaveOldRoot: "cannot leave the host's root", "umount2";
     EnterDirectory: "cannot enter the working directory", "chdir",
         "it may be on a file system that the sandbox cannot see: start from another directory";
-    VerifyMounts: "a path that must be read-only is writable", "mountinfo";
+    VerifyMounts: "a path that must be read-only is writable", "mountinfo",
+        "the kernel did not keep what it was asked for: report this with the output of srt ctl doctor";
     PinNames: "cannot keep names in their places", "pivot_root";
     LockMounts: "cannot lock the sandbox's mounts", "unshare",
         "a limit on namespaces may be reached: see the sysctls user.max_user_namespaces and user.max_mnt_namespaces";
@@ -94,7 +95,8 @@ steps! {
         "srt needs Landlock, in Linux 5.19 or newer: add landlock to the lsm= boot parameter";
     Seccomp: "cannot install the system call filter", "seccomp",
         "srt needs seccomp filters: CONFIG_SECCOMP_FILTER, and no outer filter that refuses them";
-    VerifyPrivileges: "the command would keep rights it must not have", "/proc/self/status";
+    VerifyPrivileges: "the command would keep rights it must not have", "/proc/self/status",
+        "the kernel did not keep what it was asked for: report this with the output of srt ctl doctor";
     RestoreSignals: "cannot restore the caller's signal settings", "sigaction";
     CloseDescriptors: "cannot close inherited descriptors", "close_range";
     Hide: "cannot keep the sandbox's first process out of reach", "prctl(PR_SET_DUMPABLE)";

@@ -61,8 +61,12 @@ fn stand_up(
         // Before the command and the executor are forked: the sockets of one domain may be
         // connected to by another process of it, and not by one of a domain beside it.
         landlock_abi: layer.restrict_self()?,
+        // Until it is read back, by the command's process.
+        no_capabilities: false,
+        no_new_privs: false,
     };
     let (command, line) = start_command(plan, caller, confined)?;
+    // The command keeps one that init needs no more.
     if plan.keeps_setfcap() {
         privileges::drop_capabilities()?;
     }
@@ -90,6 +94,7 @@ fn build(
     egress_socket: &Path,
 ) -> Result<(Option<OwnedFd>, Option<OwnedFd>), Failure> {
     namespaces::map_ids(plan.ids)?;
+    // The modes of what is made are meant as they are written.
     umask(Mode::empty());
     rootfs::build(plan)?;
     // Made here and now: it tells of this namespace, and the filters refuse it.
@@ -101,6 +106,7 @@ fn build(
         NetworkMode::Filtered => Some(hand_over(plan, egress_socket)?),
         NetworkMode::Open => None,
     };
+    // Before the table is read, which takes a while: the name is removed meanwhile.
     tell(control, &Message::HandedOver)?;
     mount_table::verify_read_only(&plan.mounts)?;
     if plan.nesting == Nesting::Mounts {
@@ -236,13 +242,13 @@ fn hide(keep: &[BorrowedFd<'_>]) -> Result<(), Failure> {
 fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
     let mut confined = Vec::new();
     Read::by_ref(&mut line)
-        .take(2)
+        .take(Confined::LEN as u64)
         .read_to_end(&mut confined)
         .at(Step::Fork)?;
-    let [landlock_abi, seccomp_filters] = confined[..] else {
+    let Some(report) = Confined::decode(&confined) else {
         return Err(failure_of_command(&confined, &line));
     };
-    // A failure that came instead is longer than two bytes.
+    // A failure that came instead is longer.
     let mut more = [0; 1];
     line.set_nonblocking(true).at(Step::Fork)?;
     if let Ok(1) = line.read(&mut more) {
@@ -250,13 +256,7 @@ fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
         return Err(failure_of_command(&confined, &line));
     }
     line.set_nonblocking(false).at(Step::Fork)?;
-    tell(
-        control,
-        &Message::Ready(Confined {
-            landlock_abi,
-            seccomp_filters,
-        }),
-    )?;
+    tell(control, &Message::Ready(report))?;
     if control.receive_order().at(Step::TieToLauncher)? != Some(Order::Release) {
         return Err(Failure::new(Step::TieToLauncher, Errno::EPIPE));
     }

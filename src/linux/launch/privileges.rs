@@ -6,6 +6,7 @@ use procfs::FromRead;
 use procfs::process::Status;
 use rustix::thread::CapabilitiesSecureBits;
 
+use super::control::Confined;
 use super::failure::{At, Failure, Step};
 use crate::linux::plan::Plan;
 use crate::linux::plan::filter::Filter;
@@ -87,18 +88,24 @@ pub(super) fn install(filters: &[Filter]) -> Result<u8, Failure> {
 
 /// Reads back what this process may still do: the calls answered well, but it is the state
 /// that counts.
-pub(super) fn verify(plan: &Plan) -> Result<(), Failure> {
+pub(super) fn verify(plan: &Plan, confined: &mut Confined) -> Result<(), Failure> {
     let wrong = |errno| Failure::new(Step::VerifyPrivileges, errno);
     let status = Status::from_file("/proc/self/status").map_err(|_| wrong(Errno::EIO))?;
-    let kept = kept(plan).iter().map(Capability::bitmask).sum();
-    let sets = [status.capinh, status.capprm, status.capeff];
-    let ambient = status.capamb == Some(kept);
-    if sets.iter().any(|set| *set != kept) || !ambient || status.capbnd != Some(0) {
+    let sets = [
+        Some(status.capinh),
+        Some(status.capprm),
+        Some(status.capeff),
+        status.capamb,
+    ];
+    let kept: u64 = kept(plan).iter().map(Capability::bitmask).sum();
+    if sets.iter().any(|set| *set != Some(kept)) || status.capbnd != Some(0) {
         return Err(wrong(Errno::EPERM));
     }
     // 2 is SECCOMP_MODE_FILTER; see proc_pid_status(5).
     if status.nonewprivs != Some(1) || status.seccomp != Some(2) {
         return Err(wrong(Errno::EPERM));
     }
+    confined.no_capabilities = sets.iter().all(|set| *set == Some(0));
+    confined.no_new_privs = true;
     Ok(())
 }

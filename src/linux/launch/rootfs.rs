@@ -58,7 +58,7 @@ pub(super) fn build(plan: &Plan) -> Result<(), Failure> {
     filesystems::make(&stand_ins, Path::new(EMPTY_DIRECTORY), FileKind::Directory)?;
     filesystems::make(&stand_ins, Path::new(EMPTY_FILE), FileKind::File)?;
     for op in ops.clone() {
-        if let MountOp::Filtered(path, text) = op {
+        if let MountOp::Redacted(path, text) = op {
             filesystems::write(&stand_ins, &copy_name(path), text)?;
         }
     }
@@ -102,7 +102,7 @@ impl Tree {
                     path.as_path(),
                 )
             }
-            MountOp::Filtered(path, _) => {
+            MountOp::Redacted(path, _) => {
                 let place = path.as_path();
                 expect_id(&self.root, below_root(place), path.id(), place)?;
                 cover(stand_ins, &copy_name(path), &self.root, place)

@@ -35,14 +35,14 @@ impl fmt::Display for Plan {
             Place::Sandbox => "",
         };
         writeln!(f, "rights: {capabilities}, no_new_privs{keyring}")?;
-        for filter in self.filters.iter().chain(&self.performed) {
+        for filter in &self.filters {
             writeln!(f, "seccomp: {filter}")?;
-        }
-        if let Some(filter) = &self.performed {
-            writeln!(f, "seccomp: {filter}, whose calls the broker performs")?;
         }
         for rule in &self.ruleset {
             writeln!(f, "landlock: {rule}")?;
+        }
+        if let Some(filter) = &self.performed {
+            writeln!(f, "seccomp: {filter}, whose calls the broker performs")?;
         }
         self.command(f)
     }

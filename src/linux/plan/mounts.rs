@@ -1,6 +1,7 @@
 //! The file view as a list of mounts, parents before children.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ pub enum MountOp {
     /// A path of the host at its own place, with other rights than what is around it.
     Bind(RealPath, Access),
     /// A file, as this text.
-    Filtered(RealPath, String),
+    Redacted(RealPath, String),
     /// An empty read-only stand-in, with places for what is shown again below it.
     StandIn(RealPath, Vec<(PathBuf, FileKind)>),
     /// A `/proc` of the sandbox's own processes, without the files in `masked`.
@@ -81,10 +82,7 @@ pub const DEV_LINKS: [(&str, &str); 5] = [
 ];
 
 pub(super) fn plan(policy: &Filesystem, layers: Layers, nesting: Nesting) -> Vec<MountOp> {
-    let processes = match nesting {
-        Nesting::Refused => Access::Read,
-        Nesting::Userns | Nesting::Mounts => Access::Write,
-    };
+    let processes = access_to_processes(nesting);
     if layers == Layers::Landlock {
         let mut ops = vec![MountOp::Root(Access::Write)];
         ops.extend(private_trees(processes));
@@ -96,8 +94,8 @@ pub(super) fn plan(policy: &Filesystem, layers: Layers, nesting: Nesting) -> Vec
     for path in boundaries {
         let access = policy.access(path.as_path());
         let around = nearest(&places, path.as_path()).unwrap_or(0);
-        let filtered = policy.filtered(path).filter(|_| access != Access::Hidden);
-        if filtered.is_none() && Some(access) == ops[around].access() && !policy.is_pinned(path) {
+        let redacted = policy.redacted(path).filter(|_| access != Access::Hidden);
+        if redacted.is_none() && Some(access) == ops[around].access() && !policy.is_pinned(path) {
             continue;
         }
         places.insert(path.as_path(), ops.len());
@@ -111,13 +109,21 @@ pub(super) fn plan(policy: &Filesystem, layers: Layers, nesting: Nesting) -> Vec
         {
             reopened.push((below.to_owned(), path.id().kind));
         }
-        ops.push(match filtered {
-            Some(text) => MountOp::Filtered(path.clone(), text.to_owned()),
+        ops.push(match redacted {
+            Some(text) => MountOp::Redacted(path.clone(), text.to_owned()),
             None => MountOp::Bind(path.clone(), access),
         });
     }
     ops.extend(private_trees(processes));
     ops
+}
+
+/// Who makes a user namespace writes its id maps, which are files of a process.
+fn access_to_processes(nesting: Nesting) -> Access {
+    match nesting {
+        Nesting::Refused => Access::Read,
+        Nesting::Userns | Nesting::Mounts => Access::Write,
+    }
 }
 
 /// The trees the kernel fills come last: no bind of a parent may cover them again.
@@ -134,9 +140,9 @@ fn private_trees(processes: Access) -> [MountOp; 3] {
     ]
 }
 
-/// Returns what every command may do with a path in `/proc`, `/dev` and the masked
-/// part of `/sys`, whatever the policy says; `None` where the policy decides.
-pub fn private_access(path: &Path) -> Option<Access> {
+/// Returns what a command may do with a path in `/proc`, `/dev` and the masked part of `/sys`,
+/// whatever the lists of paths say; `None` where they decide.
+pub fn private_access(path: &Path, nesting: Nesting) -> Option<Access> {
     let masked = |below: &Path, names: &[&str]| names.iter().any(|name| below.starts_with(name));
     if let Ok(below) = path.strip_prefix("/dev") {
         let first = below.iter().next();
@@ -150,8 +156,11 @@ pub fn private_access(path: &Path) -> Option<Access> {
         });
     }
     if let Ok(below) = path.strip_prefix("/proc") {
+        let first = below.iter().next().and_then(OsStr::to_str);
+        let of_process = |name: &str| name == "self" || name.parse::<u32>().is_ok();
         return Some(match masked(below, &PROC_MASKED) {
             true => Access::Hidden,
+            false if first.is_some_and(of_process) => access_to_processes(nesting),
             false => Access::Read,
         });
     }
@@ -163,7 +172,7 @@ impl MountOp {
     fn access(&self) -> Option<Access> {
         match self {
             Self::Root(access) | Self::Bind(_, access) => Some(*access),
-            Self::Filtered(..) => Some(Access::Read),
+            Self::Redacted(..) => Some(Access::Read),
             Self::StandIn(..) => Some(Access::Hidden),
             Self::Proc { processes, .. } => Some(*processes),
             Self::Dev { .. } | Self::Sys { .. } => None,
@@ -173,7 +182,7 @@ impl MountOp {
     fn place(&self) -> &Path {
         match self {
             Self::Root(_) => Path::new("/"),
-            Self::Bind(path, _) | Self::Filtered(path, _) | Self::StandIn(path, _) => {
+            Self::Bind(path, _) | Self::Redacted(path, _) | Self::StandIn(path, _) => {
                 path.as_path()
             }
             Self::Proc { .. } => Path::new("/proc"),
@@ -218,7 +227,7 @@ impl fmt::Display for MountOp {
         match self {
             Self::Root(access) => write!(f, "{} /", word(*access)),
             Self::Bind(path, access) => write!(f, "{} {path}", word(*access)),
-            Self::Filtered(path, _) => write!(f, "without its secrets {path}"),
+            Self::Redacted(path, _) => write!(f, "without its secrets {path}"),
             Self::StandIn(path, _) => write!(f, "hide {path}"),
             Self::Proc { processes, .. } => match processes {
                 Access::Write => f.write_str("new /proc, read-only but for processes"),
@@ -351,7 +360,8 @@ new /dev
             ("/etc", None),
         ];
         for (path, access) in table {
-            assert_eq!(private_access(Path::new(path)), access, "{path}");
+            let found = private_access(Path::new(path), Nesting::Refused);
+            assert_eq!(found, access, "{path}");
         }
     }
 

@@ -293,7 +293,7 @@ pub const PASSED: &[Row] = rows! {
     "WINDOWID": Passed, "number of a window; useless without the X server";
     "INVOCATION_ID": Passed, "number of a service's run, leads nowhere";
     "CREDENTIALS_DIRECTORY": Passed, "a directory: `filesystem.denyRead` hides it";
-    "KUBECONFIG": Passed, "a file: `filesystem.denyRead` hides it";
+    "KUBECONFIG": Passed, "a file, hidden as a store of secrets";
 };
 
 /// What usually holds a secret.

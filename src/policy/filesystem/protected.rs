@@ -10,13 +10,17 @@ use crate::policy::path::{FileKind, Resolver};
 use crate::settings::shown;
 
 impl Filesystem {
-    /// Keeps a file of ours from being written, replaced or moved.
+    /// Keeps files of ours from being written, replaced or moved.
     ///
     /// # Errors
-    /// A link in a writable directory leads to it, or it is gone.
-    pub fn protect_file(&mut self, path: &Path, host: &Host) -> Result<()> {
-        self.protect(&[path.to_owned()], host, &mut Resolver::default())?;
-        Ok(())
+    /// A link in a writable directory leads to one, or it is gone.
+    pub fn protect_files<'a>(
+        &mut self,
+        paths: impl IntoIterator<Item = &'a Path>,
+        host: &Host,
+    ) -> Result<()> {
+        let paths: Vec<_> = paths.into_iter().map(Path::to_owned).collect();
+        self.protect(&paths, host, &mut Resolver::default())
     }
 
     /// Keeps files of ours from being written, and from being replaced by way of a link.

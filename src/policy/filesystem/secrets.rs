@@ -7,14 +7,14 @@ use super::rules::{List, Rule};
 use super::{Access, Filesystem, in_private_tree};
 use crate::policy::host::Host;
 use crate::policy::path::{FileKind, RealPath, Resolver};
-use crate::policy::secrets::{self, Contents, Form, Redacted, Store, redact};
+use crate::policy::secrets::{self, Contents, Form, Redaction, Store, redact};
 use crate::settings::Origin;
 
 /// The setting that hides the stores.
 const KEY: &str = "filesystem.protectSecrets";
 
 /// Larger files are hidden whole: no settings file of a program is.
-const MAX_FILTERED: u64 = 1 << 20;
+const MAX_REDACTED: u64 = 1 << 20;
 
 /// A store of secrets on this machine.
 #[derive(Debug, Clone)]
@@ -33,7 +33,7 @@ pub enum Shown {
     /// Nothing, or names that hold no secret.
     Hidden,
     /// A file without its secrets.
-    Filtered,
+    Redacted,
     /// All of it: a setting opens it.
     Opened,
 }
@@ -71,8 +71,8 @@ impl Filesystem {
     }
 
     /// Returns what is shown in place of a file that holds secrets beside settings.
-    pub fn filtered(&self, path: &RealPath) -> Option<&str> {
-        let found = self.filtered.iter().find(|(filtered, _)| filtered == path);
+    pub fn redacted(&self, path: &RealPath) -> Option<&str> {
+        let found = self.redacted.iter().find(|(redacted, _)| redacted == path);
         found.map(|(_, text)| text.as_str())
     }
 
@@ -99,7 +99,7 @@ impl Filesystem {
                 self.hide_but(path, patterns, resolver);
                 Some(Shown::Hidden)
             }
-            Contents::Filtered(form) => self.filter(path, form),
+            Contents::Redacted(form) => self.redact(path, form),
         }
     }
 
@@ -123,17 +123,17 @@ impl Filesystem {
         }
     }
 
-    fn filter(&mut self, path: &RealPath, form: Form) -> Option<Shown> {
+    fn redact(&mut self, path: &RealPath, form: Form) -> Option<Shown> {
         let text = read(path.as_path());
-        match text.map_or(Redacted::Nothing, |text| redact(form, &text)) {
-            Redacted::Whole => None,
-            Redacted::Part(text) => {
-                self.filtered.push((path.clone(), text));
+        match text.map_or(Redaction::Unseparable, |text| redact(form, &text)) {
+            Redaction::Harmless => None,
+            Redaction::Part(text) => {
+                self.redacted.push((path.clone(), text));
                 // What is shown is a copy: writing to it would be lost.
                 self.push(List::DenyWrite, rule(path.clone()));
-                Some(Shown::Filtered)
+                Some(Shown::Redacted)
             }
-            Redacted::Nothing => {
+            Redaction::Unseparable => {
                 self.push(List::DenyRead, rule(path.clone()));
                 Some(Shown::Hidden)
             }
@@ -168,6 +168,6 @@ fn read(path: &Path) -> Option<String> {
     }
     let file = std::fs::File::open(path).ok()?;
     let mut text = String::new();
-    file.take(MAX_FILTERED + 1).read_to_string(&mut text).ok()?;
-    (text.len() as u64 <= MAX_FILTERED).then_some(text)
+    file.take(MAX_REDACTED + 1).read_to_string(&mut text).ok()?;
+    (text.len() as u64 <= MAX_REDACTED).then_some(text)
 }

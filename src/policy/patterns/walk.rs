@@ -81,6 +81,12 @@ impl Walk {
         }
     }
 
+    fn cannot_list(&mut self, dir: &Path) {
+        if self.closed == Closed::Matches {
+            self.found.push(dir.to_owned());
+        }
+    }
+
     /// Lists a directory; tells of each entry whether it is a directory itself.
     fn list(
         &mut self,
@@ -88,13 +94,17 @@ impl Walk {
         fitting: impl Fn(&OsStr) -> bool,
     ) -> Result<Vec<(PathBuf, bool)>, usize> {
         let Ok(entries) = dir.read_dir() else {
-            if self.closed == Closed::Matches && dir.is_dir() {
-                self.found.push(dir.to_owned());
+            if dir.is_dir() {
+                self.cannot_list(dir);
             }
             return Ok(Vec::new());
         };
         let mut listed = Vec::new();
-        for entry in entries.flatten() {
+        for entry in entries {
+            let Ok(entry) = entry else {
+                self.cannot_list(dir);
+                break;
+            };
             self.names += 1;
             if self.names > MAX_NAMES {
                 return Err(MAX_NAMES);

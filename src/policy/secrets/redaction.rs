@@ -17,13 +17,13 @@ pub enum Form {
 
 /// What is left of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Redacted {
+pub enum Redaction {
     /// It holds no secret.
-    Whole,
+    Harmless,
     /// This may be shown in its place.
     Part(String),
     /// No part of it can be told to be harmless.
-    Nothing,
+    Unseparable,
 }
 
 /// Parts of names whose value is a secret.
@@ -42,15 +42,15 @@ const SECRET_NAMES: [&str; 8] = [
 const LONG_VALUES: [&str; 4] = ["\"\"\"", "'''", "|", ">"];
 
 /// Takes the secrets out of the text of a file.
-pub fn redact(form: Form, text: &str) -> Redacted {
+pub fn redact(form: Form, text: &str) -> Redaction {
     let left = match form {
         Form::Lines => lines(text),
         Form::Json => json(text),
     };
     match left {
-        None => Redacted::Nothing,
-        Some(left) if left == text => Redacted::Whole,
-        Some(left) => Redacted::Part(left),
+        None => Redaction::Unseparable,
+        Some(left) if left == text => Redaction::Harmless,
+        Some(left) => Redaction::Part(left),
     }
 }
 
@@ -181,8 +181,8 @@ mod tests {
         ];
         for (text, expected) in table {
             let expected = match expected == text {
-                true => Redacted::Whole,
-                false => Redacted::Part(expected.to_owned()),
+                true => Redaction::Harmless,
+                false => Redaction::Part(expected.to_owned()),
             };
             assert_eq!(redact(Form::Lines, text), expected, "{text}");
         }
@@ -196,21 +196,24 @@ mod tests {
             "<password>\nabc</password>\n",
             "secret: |\n  abc\n",
         ] {
-            assert_eq!(redact(Form::Lines, text), Redacted::Nothing, "{text}");
+            assert_eq!(redact(Form::Lines, text), Redaction::Unseparable, "{text}");
         }
     }
 
     #[test]
     fn objects_lose_their_secrets_at_any_depth() {
         let text = r#"{"auths":{"r.example":{"auth":"abc","email":"a@b"}},"credsStore":"pass","HttpHeaders":{"Authorization":"abc"}}"#;
-        let Redacted::Part(left) = redact(Form::Json, text) else {
+        let Redaction::Part(left) = redact(Form::Json, text) else {
             panic!("it holds secrets")
         };
         assert!(
             !left.contains("abc") && left.contains("credsStore") && left.contains("r.example"),
             "{left}"
         );
-        assert_eq!(redact(Form::Json, r#"{"auths":{},"x":1}"#), Redacted::Whole);
-        assert_eq!(redact(Form::Json, "no JSON"), Redacted::Nothing);
+        assert_eq!(
+            redact(Form::Json, r#"{"auths":{},"x":1}"#),
+            Redaction::Harmless
+        );
+        assert_eq!(redact(Form::Json, "no JSON"), Redaction::Unseparable);
     }
 }

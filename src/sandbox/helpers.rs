@@ -1,0 +1,59 @@
+//! What works for one sandbox outside of it: the proxies' process and the broker's threads.
+
+use crate::audit::Audit;
+use crate::audit::line::Line;
+use crate::backend::{Held, Outcome};
+use crate::error::Result;
+use crate::linux::launch::Sandbox;
+use crate::policy::network::Network;
+use crate::policy::sockets::Sockets;
+
+use super::broker::{self, Running};
+use super::proxies::Proxies;
+
+/// The helpers of one sandbox. Dropping them ends them.
+#[derive(Debug)]
+pub(super) struct Helpers {
+    proxies: Option<Proxies>,
+    broker: Running,
+}
+
+impl Helpers {
+    /// Starts what the sandbox needs, as far as it stands.
+    pub(super) fn start(
+        held: &mut Sandbox,
+        network: Network,
+        sockets: Sockets,
+        audit: &Audit,
+    ) -> Result<Self> {
+        // This fork too comes before any thread: the child of a threaded process may only make
+        // async-signal-safe calls until it execs; see fork(2).
+        let proxies = match held.hand_off()? {
+            Some(hand_off) => Some(Proxies::start(hand_off, network, audit)?),
+            None => None,
+        };
+        let prepared = broker::prepare(held.stops_calls())?;
+        let broker = broker::start(prepared, held.trapped()?, sockets, audit)?;
+        Ok(Self { proxies, broker })
+    }
+
+    /// Waits until the network that the settings allow can be reached.
+    pub(super) fn wait_until_ready(&self) -> Result<()> {
+        self.proxies.iter().try_for_each(Proxies::wait_until_ready)
+    }
+
+    /// Records what they report until the sandbox is gone; returns how the command ended.
+    pub(super) fn follow(self, held: Sandbox, audit: &Audit) -> Result<Outcome> {
+        let lines = self.proxies.iter().map(Proxies::events);
+        let lines: Vec<_> = lines.chain([self.broker.events()]).collect();
+        let watched: Vec<_> = lines.iter().map(|line| Line::descriptor(line)).collect();
+        let outcome = held.wait(&watched, &mut || {
+            lines.iter().for_each(|line| line.record(audit));
+        })?;
+        if let Some(proxies) = &self.proxies {
+            proxies.record_rest(audit);
+        }
+        self.broker.record_rest(audit);
+        Ok(outcome)
+    }
+}
