@@ -13,6 +13,7 @@ mod inject;
 mod layers;
 pub mod network;
 pub mod path;
+pub mod secrets;
 pub mod sockets;
 mod wide;
 

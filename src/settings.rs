@@ -142,6 +142,8 @@ pub struct Filesystem {
     pub allow_write: Vec<Entry>,
     /// Paths that may not be written, whatever else says so.
     pub deny_write: Vec<Entry>,
+    /// Well-known stores of secrets are hidden.
+    pub protects_secrets: bool,
 }
 
 /// `env`, as written.
@@ -250,6 +252,7 @@ impl Settings {
                 allow_read: list("filesystem.allowRead"),
                 allow_write: list("filesystem.allowWrite"),
                 deny_write: list("filesystem.denyWrite"),
+                protects_secrets: values.bool_or("filesystem.protectSecrets", true),
             },
             env: Env {
                 inherit: values.bool_or("env.inherit", true),

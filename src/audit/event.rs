@@ -131,6 +131,9 @@ pub enum Code {
     /// A run inside a sandbox, without namespaces of its own.
     #[serde(rename = "weakening.nested.inner")]
     NestedInner,
+    /// `filesystem.protectSecrets` shows the stores of secrets.
+    #[serde(rename = "weakening.filesystem.secrets")]
+    SecretsShown,
 }
 
 /// The rule that decided, and where it stands.

@@ -176,10 +176,14 @@ impl Plan {
 }
 
 fn refuse_hidden_cwd(policy: &Policy, cwd: &RealPath) -> Result<()> {
-    if policy.filesystem.access(cwd.as_path()) != Access::Hidden {
+    let decision = policy.filesystem.decide(cwd.as_path());
+    if decision.access != Access::Hidden {
         return Ok(());
     }
-    let goal = format!("the working directory {cwd} is hidden by `filesystem.denyRead`");
+    let key = decision
+        .read_rule
+        .map_or("filesystem.denyRead", |rule| rule.origin.key);
+    let goal = format!("the working directory {cwd} is hidden by `{key}`");
     Err(Error::new(Kind::Settings, goal)
         .with_hint("add it to `filesystem.allowRead`, or start from another directory"))
 }

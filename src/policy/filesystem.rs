@@ -3,6 +3,7 @@
 mod decision;
 mod protected;
 mod rules;
+mod secrets;
 
 use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
@@ -13,6 +14,7 @@ use nix::errno::Errno;
 
 pub use decision::{Decision, Right};
 pub use rules::Rule;
+pub use secrets::{Secret, Shown};
 
 use super::host::Host;
 use super::path::{self, FileKind, RealPath, Resolver, Way};
@@ -42,6 +44,10 @@ pub struct Filesystem {
     kept: Vec<PathBuf>,
     /// Missing directories that the settings ask to be made, each with the entry that does.
     unmade: Vec<(PathBuf, Entry)>,
+    /// Stores of secrets that are there.
+    secrets: Vec<Secret>,
+    /// Files that are shown without their secrets, and what is shown.
+    filtered: Vec<(RealPath, String)>,
     notes: Vec<String>,
     warnings: Vec<String>,
 }
@@ -72,6 +78,8 @@ pub struct Lists {
     pub credentials: Vec<Entry>,
     /// Files that are not written, whatever is granted.
     pub protected: Vec<PathBuf>,
+    /// Well-known stores of secrets are hidden.
+    pub protects_secrets: bool,
 }
 
 impl Filesystem {
@@ -95,6 +103,9 @@ impl Filesystem {
         policy.add(List::AllowWrite, &allow_write, Missing::Warn)?;
         policy.add_default_write(&lists.default_write, host)?;
         policy.add(List::DenyWrite, &deny_write, Missing::Judge)?;
+        if lists.protects_secrets {
+            policy.hide_secrets(host, &mut resolver);
+        }
         policy.close_kernel_trees();
         policy.protect(&lists.protected, host, &mut resolver)?;
         policy.refuse_hidden_root(&settings.deny_read)?;

@@ -29,6 +29,7 @@ pub(super) fn join(settings: &Settings, host: &Host) -> Result<Effective> {
             default_write: default_write(host),
             credentials: settings.credentials.files.clone(),
             protected: Vec::new(),
+            protects_secrets: settings.filesystem.protects_secrets,
         },
         network: settings.network.clone(),
         notes: Vec::new(),
@@ -115,6 +116,7 @@ impl Lists {
         entries.allow_read.clear();
         entries.allow_write = vec![built_in("filesystem.disabled", "/")];
         self.default_write.clear();
+        self.protects_secrets = false;
     }
 }
 

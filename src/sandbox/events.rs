@@ -85,6 +85,12 @@ pub(super) fn record_weakenings(
              that sandbox allows: processes and Unix sockets of it are in reach",
             Code::NestedInner,
         ),
+        (
+            !settings.filesystem.protects_secrets,
+            "filesystem.protectSecrets",
+            "shows every store of secrets: what it allows to be reached can be told them",
+            Code::SecretsShown,
+        ),
     ];
     for (_, key, what, code) in switches.into_iter().filter(|(on, ..)| *on) {
         audit.warn(format_args!("`{key}` {what}"));

@@ -101,12 +101,9 @@ static FILES: &[Key] = &[
     switch(
         "filesystem.protectSecrets",
         "true",
-        "Whether well-known stores of secrets are hidden.",
+        "Whether well-known stores of secrets are hidden; `allowRead` opens one of them.",
     )
-    .effect(STRICT)
-    .support(Support::Missing(
-        "stores of secrets are hidden only where `denyRead` names them",
-    )),
+    .effect(STRICT),
     list(
         "filesystem.allowProtected",
         Form::Any,

@@ -7,6 +7,7 @@ mod entries;
 mod mounts;
 mod names;
 mod reads;
+mod secrets;
 mod shape;
 mod tmpdir;
 mod writes;

@@ -142,7 +142,7 @@ fn quiet_says_nothing_and_verbose_what_is_left_out() {
         "{verbose}"
     );
     assert!(
-        verbose.contains("`filesystem.protectSecrets` not in force"),
+        verbose.contains("`filesystem.lateDenies` not in force"),
         "{verbose}"
     );
     user.settings("{");

@@ -6,6 +6,7 @@ use super::mask;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::policy::environment::Dropped;
+use crate::policy::filesystem::{Secret, Shown};
 use crate::settings::schema::{self, Key, Shape};
 use crate::settings::values::{Data, Value, Values};
 use crate::settings::{InForce, Origin, Settings, quoted, shown};
@@ -18,6 +19,8 @@ pub(super) struct Report<'a> {
     warnings: Vec<String>,
     /// Variables of the caller that a command does not get, and why.
     dropped: Vec<(String, String)>,
+    /// Stores of secrets that this machine has.
+    secrets: Vec<Secret>,
     /// Why no command would run.
     stops: Option<String>,
 }
@@ -57,6 +60,10 @@ impl<'a> Report<'a> {
             values,
             warnings: warnings.cloned().collect(),
             dropped: dropped.map(named_reason).collect(),
+            secrets: policy.map_or_else(
+                |_| Vec::new(),
+                |policy| policy.filesystem.secrets().to_vec(),
+            ),
             stops,
         }
     }
@@ -83,9 +90,16 @@ impl<'a> Report<'a> {
         let warnings = self.warnings.iter().map(|text| format!("warning: {text}"));
         let dropped = self.dropped.iter();
         let dropped = dropped.map(|(name, why)| format!("not passed: {}: {why}", quoted(name)));
+        let secrets = self.secrets.iter();
+        let secrets =
+            secrets.map(|found| format!("{}: {}: {}", manner(found), found.path, found.reason));
         let notes = self.settings.notes();
         let notes = notes.iter().map(|(key, note)| format!("{key} {note}"));
-        let said = stops.chain(warnings).chain(dropped).chain(notes);
+        let said = stops
+            .chain(warnings)
+            .chain(dropped)
+            .chain(secrets)
+            .chain(notes);
         // A message may have an excerpt of the file below it.
         lines.extend(said.map(|text| format!("# {}", text.replace('\n', "\n# "))));
         lines.join("\n") + "\n"
@@ -106,6 +120,13 @@ impl<'a> Report<'a> {
             .map(|(key, note)| json!({ "key": key, "note": note }));
         let dropped = self.dropped.iter();
         let dropped = dropped.map(|(name, why)| json!({ "name": name, "reason": why }));
+        let secrets = self.secrets.iter().map(|found| {
+            json!({
+                "path": found.path.to_string(),
+                "shown": manner(found),
+                "reason": found.reason,
+            })
+        });
         let [ceiling, narrowing] = self.bounds().map(|(_, values)| {
             let lines = bounds(values);
             lines.iter().map(Line::json).collect::<Json>()
@@ -119,6 +140,7 @@ impl<'a> Report<'a> {
             "stops": self.stops,
             "warnings": self.warnings,
             "dropped": dropped.collect::<Json>(),
+            "secrets": secrets.collect::<Json>(),
             "notes": notes.collect::<Json>(),
         })
     }
@@ -235,6 +257,15 @@ fn built_in(policy: &Policy, key: &Key) -> Vec<Line> {
 fn named_reason(dropped: &Dropped) -> (String, String) {
     let name = dropped.name.to_string_lossy().into_owned();
     (name, dropped.reason.to_string())
+}
+
+/// Says how much of a store a command sees.
+fn manner(found: &Secret) -> &'static str {
+    match found.shown {
+        Shown::Hidden => "hidden",
+        Shown::Filtered => "without its secrets",
+        Shown::Opened => "opened",
+    }
 }
 
 fn named(file: &InForce) -> String {

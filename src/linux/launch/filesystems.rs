@@ -1,5 +1,6 @@
 //! New file systems of the kernel, by the fd-based API: tmpfs, proc, devpts, mqueue.
 
+use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -66,6 +67,16 @@ pub(super) fn make(dir: &OwnedFd, path: &Path, kind: FileKind) -> Result<(), Fai
         FileKind::File => file(dir, path),
     };
     made.at_path(Step::FillTmpfs, path)
+}
+
+/// Makes a file at `path` below `dir` that holds `text`.
+pub(super) fn write(dir: &OwnedFd, path: &Path, text: &str) -> Result<(), Failure> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(dir, path, flags, Mode::from_raw_mode(0o444))
+        .at_path(Step::FillTmpfs, path)?;
+    std::fs::File::from(file)
+        .write_all(text.as_bytes())
+        .at_path(Step::FillTmpfs, path)
 }
 
 fn directory(dir: &OwnedFd, path: &Path) -> Result<(), Errno> {

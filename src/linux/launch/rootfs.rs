@@ -57,6 +57,11 @@ pub(super) fn build(plan: &Plan) -> Result<(), Failure> {
     let stand_ins = filesystems::tmpfs("0555")?;
     filesystems::make(&stand_ins, Path::new(EMPTY_DIRECTORY), FileKind::Directory)?;
     filesystems::make(&stand_ins, Path::new(EMPTY_FILE), FileKind::File)?;
+    for op in ops.clone() {
+        if let MountOp::Filtered(path, text) = op {
+            filesystems::write(&stand_ins, &copy_name(path), text)?;
+        }
+    }
     set_attributes(stand_ins.as_fd(), MountAttr::READ_ONLY, Path::new("/dev"))?;
     attach(&stand_ins, &tree.root, Path::new("/dev"))?;
     for (op, bind) in ops.zip(binds) {
@@ -97,6 +102,11 @@ impl Tree {
                     path.as_path(),
                 )
             }
+            MountOp::Filtered(path, _) => {
+                let place = path.as_path();
+                expect_id(&self.root, below_root(place), path.id(), place)?;
+                cover(stand_ins, &copy_name(path), &self.root, place)
+            }
             MountOp::StandIn(path, reopened) => self.hide(path, reopened, stand_ins),
             MountOp::Proc { masked, processes } => {
                 let place = Path::new("/proc");
@@ -127,7 +137,7 @@ impl Tree {
             path.as_path(),
         )?;
         if reopened.is_empty() {
-            return cover(stand_ins, path.id().kind, &self.root, path.as_path());
+            return cover(stand_ins, empty(path.id().kind), &self.root, path.as_path());
         }
         let skeleton = filesystems::tmpfs("0555")?;
         for (below, kind) in reopened {
@@ -153,7 +163,7 @@ impl Tree {
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS) => continue,
                 Err(errno) => return Err(errno).at_path(Step::FindTarget, &path),
             };
-            cover(stand_ins, kind, &self.root, &path)?;
+            cover(stand_ins, empty(kind), &self.root, &path)?;
         }
         Ok(())
     }
@@ -227,13 +237,21 @@ pub(super) fn attach(tree: &OwnedFd, root: impl AsFd, path: &Path) -> Result<(),
     move_mount(tree, "", &target, "", flags).at_path(Step::Mount, path)
 }
 
-/// Mounts an empty directory or file at `path`.
-fn cover(stand_ins: &OwnedFd, kind: FileKind, root: &OwnedFd, path: &Path) -> Result<(), Failure> {
-    let name = match kind {
+fn empty(kind: FileKind) -> &'static Path {
+    Path::new(match kind {
         FileKind::Directory => EMPTY_DIRECTORY,
         FileKind::File => EMPTY_FILE,
-    };
-    let copied = clone_tree(stand_ins, Path::new(name)).at_path(Step::CloneTree, path)?;
+    })
+}
+
+/// Names the stand-in that holds what is shown of a file.
+fn copy_name(path: &RealPath) -> PathBuf {
+    format!("{}-{}", path.id().dev, path.id().ino).into()
+}
+
+/// Mounts the stand-in of that name at `path`.
+fn cover(stand_ins: &OwnedFd, name: &Path, root: &OwnedFd, path: &Path) -> Result<(), Failure> {
+    let copied = clone_tree(stand_ins, name).at_path(Step::CloneTree, path)?;
     let empty = identify(&copied).at_path(Step::CloneTree, path)?;
     attach(&copied, root, path)?;
     expect_id(root, below_root(path), empty, path)

@@ -16,6 +16,8 @@ pub enum MountOp {
     Root(Access),
     /// A path of the host at its own place, with other rights than what is around it.
     Bind(RealPath, Access),
+    /// A file, as this text.
+    Filtered(RealPath, String),
     /// An empty read-only stand-in, with places for what is shown again below it.
     StandIn(RealPath, Vec<(PathBuf, FileKind)>),
     /// A `/proc` of the sandbox's own processes, without the files in `masked`.
@@ -94,7 +96,8 @@ pub(super) fn plan(policy: &Filesystem, layers: Layers, nesting: Nesting) -> Vec
     for path in boundaries {
         let access = policy.access(path.as_path());
         let around = nearest(&places, path.as_path()).unwrap_or(0);
-        if Some(access) == ops[around].access() && !policy.is_pinned(path) {
+        let filtered = policy.filtered(path).filter(|_| access != Access::Hidden);
+        if filtered.is_none() && Some(access) == ops[around].access() && !policy.is_pinned(path) {
             continue;
         }
         places.insert(path.as_path(), ops.len());
@@ -108,7 +111,10 @@ pub(super) fn plan(policy: &Filesystem, layers: Layers, nesting: Nesting) -> Vec
         {
             reopened.push((below.to_owned(), path.id().kind));
         }
-        ops.push(MountOp::Bind(path.clone(), access));
+        ops.push(match filtered {
+            Some(text) => MountOp::Filtered(path.clone(), text.to_owned()),
+            None => MountOp::Bind(path.clone(), access),
+        });
     }
     ops.extend(private_trees(processes));
     ops
@@ -157,6 +163,7 @@ impl MountOp {
     fn access(&self) -> Option<Access> {
         match self {
             Self::Root(access) | Self::Bind(_, access) => Some(*access),
+            Self::Filtered(..) => Some(Access::Read),
             Self::StandIn(..) => Some(Access::Hidden),
             Self::Proc { processes, .. } => Some(*processes),
             Self::Dev { .. } | Self::Sys { .. } => None,
@@ -166,7 +173,9 @@ impl MountOp {
     fn place(&self) -> &Path {
         match self {
             Self::Root(_) => Path::new("/"),
-            Self::Bind(path, _) | Self::StandIn(path, _) => path.as_path(),
+            Self::Bind(path, _) | Self::Filtered(path, _) | Self::StandIn(path, _) => {
+                path.as_path()
+            }
             Self::Proc { .. } => Path::new("/proc"),
             Self::Dev { .. } => Path::new("/dev"),
             Self::Sys { .. } => Path::new("/sys"),
@@ -209,6 +218,7 @@ impl fmt::Display for MountOp {
         match self {
             Self::Root(access) => write!(f, "{} /", word(*access)),
             Self::Bind(path, access) => write!(f, "{} {path}", word(*access)),
+            Self::Filtered(path, _) => write!(f, "without its secrets {path}"),
             Self::StandIn(path, _) => write!(f, "hide {path}"),
             Self::Proc { processes, .. } => match processes {
                 Access::Write => f.write_str("new /proc, read-only but for processes"),

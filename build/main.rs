@@ -1,4 +1,8 @@
-//! Compiles `seccomp-profiles/*.json` to BPF, so that a launch installs bytes and parses none.
+//! Compiles the data files: `seccomp-profiles/*.json` to BPF, `data/secrets.json` to a table. A
+//! launch parses none.
+
+mod ladder;
+mod secrets;
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -53,9 +57,6 @@ const RET_KILL_PROCESS: u32 = 0x8000_0000;
 const RET_ERRNO: u32 = 0x0005_0000;
 const RET_TRACE: u32 = 0x7ff0_0000;
 const RET_USER_NOTIF: u32 = 0x7fc0_0000;
-
-/// Calls that are looked for one after the other, once the ladder has led to them.
-const BLOCK: usize = 8;
 
 /// Stands for the notification until the program is compiled.
 const STAND_IN: u16 = 0xf00d;
@@ -215,7 +216,8 @@ enum Operator {
 )]
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=seccomp-profiles");
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=data/secrets.json");
+    println!("cargo:rerun-if-changed=build");
     let arch_name = std::env::var("CARGO_CFG_TARGET_ARCH")?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     let filters = filters(Path::new("seccomp-profiles"))?;
@@ -242,6 +244,8 @@ fn main() -> Result<()> {
         );
     }
     println!("cargo:rustc-env=SECCOMP_ARCH={arch_name}");
+    let table = secrets::table(Path::new("data/secrets.json"))?;
+    fs::write(out.join("secrets.rs"), table)?;
     Ok(())
 }
 
@@ -433,7 +437,7 @@ fn guarded(
     guards.insert(0, over);
     // No jump crosses this place: the check before it only skips its own return.
     let (head, chain) = program.split_at(LOAD_NUMBER + 1);
-    let mut whole = [head, &laddered(chain)?].concat();
+    let mut whole = [head, &ladder::laddered(chain)?].concat();
     for op in &mut whole {
         if op.code == RET_K && op.k == RET_TRACE | u32::from(STAND_IN) {
             op.k = action.answer();
@@ -448,49 +452,6 @@ fn guarded(
         .into());
     }
     Ok(whole)
-}
-
-/// Puts a ladder of comparisons before a chain of checks that stand in the order of their
-/// numbers. The kernel walks a new filter once for every call there is, to learn which it lets
-/// through, and that walk takes a good part of a launch where each passes the whole chain.
-fn laddered(chain: &[sock_filter]) -> Result<BpfProgram> {
-    let mut checks: Vec<(u32, &[sock_filter])> = Vec::new();
-    let mut rest = chain;
-    while let [first, second, ..] = rest
-        && first.code == JMP_JEQ_K
-    {
-        // Behind the first check of the arguments, if any, stand the jumps over each of them.
-        let mut len = 2;
-        while second.code == JMP_JA
-            && let Some(over) = rest.get(len).filter(|over| over.code == JMP_JA)
-        {
-            len += 1 + usize::try_from(over.k)?;
-        }
-        let (check, after) = rest.split_at_checked(len).ok_or("a check is cut short")?;
-        checks.push((first.k, check));
-        rest = after;
-    }
-    let [otherwise] = rest else {
-        return Err("the program ends otherwise than it did".into());
-    };
-    if !checks.is_sorted_by(|(one, _), (two, _)| one < two) {
-        return Err("the checks are not in the order of their numbers".into());
-    }
-    let (mut ladder, mut body) = (BpfProgram::new(), BpfProgram::new());
-    for (index, block) in checks.chunks(BLOCK).enumerate() {
-        if let (1.., Some((number, _))) = (index, block.first()) {
-            // The highest number is asked for first: over the rungs below and the blocks before.
-            let over = sock_filter {
-                code: JMP_JA,
-                ..give(u32::try_from(ladder.len() + body.len())?)
-            };
-            ladder.splice(0..0, [jump(JMP_JGE_K, *number), over]);
-        }
-        body.extend(block.iter().flat_map(|(_, check)| check.iter().cloned()));
-        body.push(otherwise.clone());
-    }
-    ladder.extend(body);
-    Ok(ladder)
 }
 
 /// Goes on with the next instruction if the comparison holds, else skips it.

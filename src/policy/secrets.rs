@@ -1,0 +1,119 @@
+//! Stores of secrets: where programs keep them (`data/secrets.json`), and which this machine has.
+
+mod redaction;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+pub use redaction::{Form, Redacted, redact};
+
+use super::host::Host;
+
+/// A place, or several of one kind, where some program keeps secrets.
+#[derive(Debug)]
+pub struct Store {
+    /// Where: absolute, below `~`, or named by a variable. A `*` in the last name stands for
+    /// anything.
+    places: &'static [&'static str],
+    /// What of it is not shown.
+    pub contents: Contents,
+    /// What it holds.
+    pub reason: &'static str,
+}
+
+/// What of a store is not shown.
+#[derive(Debug, Clone, Copy)]
+pub enum Contents {
+    /// All of it, but for the names that fit these patterns.
+    Hidden(&'static [&'static str]),
+    /// The lines of a file that hold a secret.
+    Filtered(Form),
+}
+
+const STORES: &[Store] = include!(concat!(env!("OUT_DIR"), "/secrets.rs"));
+
+/// Where programs look in place of a directory below `~`, if the variable is set; see the XDG
+/// Base Directory Specification.
+const MOVED: [(&str, &str); 3] = [
+    ("~/.cache/", "XDG_CACHE_HOME"),
+    ("~/.config/", "XDG_CONFIG_HOME"),
+    ("~/.local/share/", "XDG_DATA_HOME"),
+];
+
+/// Returns every store that may be on this machine with each of its places there.
+pub fn places(host: &Host) -> impl Iterator<Item = (&'static Store, PathBuf)> {
+    STORES.iter().flat_map(move |store| {
+        let places = store.places.iter();
+        let places = places.flat_map(move |place| on_host(place, host));
+        places.flat_map(expanded).map(move |place| (store, place))
+    })
+}
+
+fn on_host(place: &'static str, host: &Host) -> Vec<PathBuf> {
+    if let Some(named) = place.strip_prefix('$') {
+        let (name, below) = named.split_once('/').unwrap_or((named, ""));
+        let value = host.var(name).unwrap_or_default();
+        // Some are lists, as KUBECONFIG is.
+        let paths = std::env::split_paths(value).filter(|path| path.is_absolute());
+        return paths.map(|path| joined(path, below)).collect();
+    }
+    let Some(below) = place.strip_prefix("~/") else {
+        return vec![place.into()];
+    };
+    let mut places: Vec<_> = host.home.iter().map(|home| home.join(below)).collect();
+    let moved = MOVED.iter().filter_map(|(from, name)| {
+        let below = place.strip_prefix(from)?;
+        let dir = host.var(name).map(PathBuf::from)?;
+        dir.is_absolute().then(|| dir.join(below))
+    });
+    places.extend(moved);
+    places
+}
+
+fn joined(path: PathBuf, below: &str) -> PathBuf {
+    match below {
+        "" => path,
+        below => path.join(below),
+    }
+}
+
+/// Replaces a pattern in the last name by the names that fit.
+fn expanded(place: PathBuf) -> Vec<PathBuf> {
+    match place.file_name().and_then(OsStr::to_str) {
+        Some(pattern) if pattern.contains('*') => match place.parent() {
+            Some(dir) => entries(dir, &[pattern]),
+            None => Vec::new(),
+        },
+        _ => vec![place],
+    }
+}
+
+/// Lists the entries of a directory whose name fits one of the patterns, as far as it can be
+/// listed.
+pub fn entries(dir: &Path, patterns: &[&str]) -> Vec<PathBuf> {
+    if patterns.is_empty() {
+        return Vec::new();
+    }
+    let entries = dir.read_dir().into_iter().flatten().flatten();
+    let fitting = entries.filter(|entry| {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        patterns.iter().any(|pattern| fits(pattern, &name))
+    });
+    let mut paths: Vec<_> = fitting.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == name,
+        Some((start, end)) => {
+            let rest = name.strip_prefix(start);
+            rest.is_some_and(|rest| rest.ends_with(end))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
