@@ -13,7 +13,7 @@ build: ## build the optimised binary, target/release/srt
 test: ## run all tests as whoever calls; the last line counts them
 	@ci/test
 
-test-workloads: ## run npm, pip, cargo and git in the sandbox; needs their registries
+test-workloads: ## run npm, pip, cargo, git, tsx and jest in the sandbox; needs their registries
 	@ci/test workloads
 
 test-reference: ## compare verdicts with the program whose settings srt reads; needs npm

@@ -1,4 +1,4 @@
-//! What the broker costs: a launch, ordinary file work, and connections one after another.
+//! What the broker costs: a launch, ordinary work, and connections one after another.
 //!
 //! Without it runs the same `srt` under `allowAllUnixSockets`, where no call is stopped.
 
@@ -13,9 +13,13 @@ use report::{Limit, Line, median, publish};
 /// Runs of each, in turns.
 const LAUNCHES: usize = 80;
 const WALKS: usize = 20;
+const BUILDS: usize = 20;
 const ROUNDS: usize = 5;
 
 const FILES: usize = 50_000;
+
+/// Libraries of the crate that is built, each by a compiler of its own.
+const LIBRARIES: usize = 6;
 
 /// Prints the seconds that 10,000 connections over loopback take.
 const CONNECT: &str = r"
@@ -45,6 +49,8 @@ fn main() -> ExitCode {
             .expect("the temporary directory is UTF-8");
         time(&mut srt.command(&["git", "-C", path, "status", "--short"]))
     });
+    let build = Build::new(&scratch);
+    let built = compare(BUILDS, &with, &without, |srt| build.time_with(srt));
     let words = ["python3", "-c", CONNECT];
     let mut direct = Command::new(words[0]);
     direct.args(&words[1..]);
@@ -74,6 +80,11 @@ fn main() -> ExitCode {
             Limit::AtMost(1.02),
         ),
         line(
+            "`cargo build` of 7 small crates, with / without",
+            built,
+            Limit::AtMost(1.02),
+        ),
+        line(
             "10,000 TCP connects, inside / direct",
             connects,
             Limit::AtMost(3.0),
@@ -92,7 +103,9 @@ struct Srt(PathBuf);
 impl Srt {
     fn new(scratch: &Path, name: &str, all: &str) -> Self {
         let settings = scratch.join(format!("{name}.json"));
-        let text = format!(r#"{{"network":{{"allowAllUnixSockets":{all}}}}}"#);
+        let text = format!(
+            r#"{{"network":{{"allowAllUnixSockets":{all}}},"filesystem":{{"allowWrite":[{scratch:?}]}}}}"#
+        );
         std::fs::write(&settings, text).expect("the temporary directory is writable");
         Self(settings)
     }
@@ -129,6 +142,60 @@ fn repository(scratch: &Path) -> PathBuf {
         assert!(status.expect("git is installed").success());
     }
     path
+}
+
+/// A workspace without dependencies to fetch.
+struct Build {
+    path: PathBuf,
+    cargo: PathBuf,
+}
+
+impl Build {
+    fn new(scratch: &Path) -> Self {
+        let path = scratch.join("crates");
+        let write = |name: String, text: String| {
+            let file = path.join(name);
+            let parent = file.parent().expect("a file has one");
+            std::fs::create_dir_all(parent).expect("the temporary directory is writable");
+            std::fs::write(file, text).expect("the directory is ours");
+        };
+        let package = |name: &str| {
+            format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n")
+        };
+        let mut manifest = package("whole") + "[workspace]\n[dependencies]\n";
+        for number in 0..LIBRARIES {
+            let name = format!("part{number}");
+            write(format!("{name}/Cargo.toml"), package(&name));
+            let text = "pub fn sorted(mut all: Vec<String>) -> Vec<String> { all.sort(); all }\n";
+            write(format!("{name}/src/lib.rs"), text.to_owned());
+            manifest += &format!("{name} = {{ path = \"{name}\" }}\n");
+        }
+        write("Cargo.toml".to_owned(), manifest);
+        let text = "fn main() { std::process::exit(part0::sorted(Vec::new()).len() as i32) }\n";
+        write("src/main.rs".to_owned(), text.to_owned());
+        // The command of that name on PATH may need a HOME.
+        let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
+        let sysroot = sysroot.expect("rustc built this").stdout;
+        let sysroot = String::from_utf8(sysroot).expect("the path is UTF-8");
+        Self {
+            path,
+            cargo: Path::new(sysroot.trim()).join("bin/cargo"),
+        }
+    }
+
+    /// Builds all of it and returns the seconds.
+    fn time_with(&self, srt: &Srt) -> f64 {
+        let target = self.path.join("target");
+        drop(std::fs::remove_dir_all(&target));
+        let cargo = self.cargo.to_str().expect("the path is UTF-8");
+        let mut command = srt.command(&[cargo, "build", "--offline", "--quiet"]);
+        command
+            .current_dir(&self.path)
+            .env("CARGO_HOME", self.path.join("home"))
+            .env("CARGO_TARGET_DIR", &target)
+            .env("RUSTC", self.cargo.with_file_name("rustc"));
+        time(&mut command)
+    }
 }
 
 fn time(command: &mut Command) -> f64 {

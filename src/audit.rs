@@ -1,6 +1,7 @@
 //! The event stream: every verdict, one JSON object a line.
 
 pub mod event;
+pub(crate) mod line;
 pub mod sink;
 
 pub use event::Event;

@@ -13,6 +13,7 @@ mod inject;
 mod layers;
 pub mod network;
 pub mod path;
+mod patterns;
 pub mod secrets;
 pub mod sockets;
 mod wide;
@@ -52,7 +53,15 @@ impl Policy {
     /// An entry cannot be understood, or cannot be enforced.
     pub fn from_settings(settings: &Settings, host: &Host) -> Result<Self> {
         inject::check(settings)?;
-        let effective = layers::join(settings, host)?;
+        let patterns::Expanded {
+            settings,
+            warnings,
+            notes,
+        } = patterns::Expanded::of(settings, host)?;
+        let settings = settings.as_ref();
+        let mut effective = layers::join(settings, host)?;
+        effective.filesystem.warnings = warnings;
+        effective.filesystem.notes = notes;
         let filesystem = filesystem::Filesystem::from_lists(&effective.filesystem, host)?;
         // Asked for only where some name may be dialled: no other decision looks at them.
         let own_addresses = match effective.network.allowed_domains.is_empty() {

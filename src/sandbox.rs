@@ -108,14 +108,14 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     events::record_start(audit, command, &report);
     held.release()?;
     let lines = proxies.iter().map(Proxies::events).chain([broker.events()]);
-    let outcome = held.wait(&lines.collect::<Vec<_>>(), &mut || {
-        proxies
-            .iter()
-            .for_each(|proxies| proxies.record_events(audit));
-        broker.record_events(audit);
+    let lines: Vec<_> = lines.collect();
+    let watched: Vec<_> = lines.iter().map(|line| line.descriptor()).collect();
+    let outcome = held.wait(&watched, &mut || {
+        lines.iter().for_each(|line| line.record(audit));
     })?;
     proxies
         .iter()
         .for_each(|proxies| proxies.record_rest(audit));
+    broker.record_rest(audit);
     Ok(outcome)
 }

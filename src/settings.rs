@@ -129,7 +129,7 @@ pub enum Nested {
 }
 
 /// `filesystem`, as written.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Filesystem {
     /// There are no rules for files.
@@ -144,6 +144,19 @@ pub struct Filesystem {
     pub deny_write: Vec<Entry>,
     /// Well-known stores of secrets are hidden.
     pub protects_secrets: bool,
+}
+
+impl Default for Filesystem {
+    fn default() -> Self {
+        Self {
+            disabled: false,
+            deny_read: Vec::new(),
+            allow_read: Vec::new(),
+            allow_write: Vec::new(),
+            deny_write: Vec::new(),
+            protects_secrets: true,
+        }
+    }
 }
 
 /// `env`, as written.

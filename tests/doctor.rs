@@ -5,7 +5,7 @@ mod harness;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-use harness::{Ran, Scratch, Srt, is_root, probe, run, skip, wrapped};
+use harness::{Ran, Scratch, Srt, is_root, run, skip, with_fault};
 use sandbox_runtime as _;
 use serde_json::Value;
 
@@ -13,16 +13,6 @@ fn doctor(flags: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_srt"));
     command.args(["ctl", "doctor"]).args(flags);
     command
-}
-
-/// Runs a command on a kernel that answers `errno` to `calls`.
-fn on_a_kernel_that_answers(errno: &str, calls: &str, command: &Command) -> Ran {
-    let faultwrap = probe("faultwrap.py");
-    let faultwrap = faultwrap.to_str().expect("ASCII");
-    run(&mut wrapped(
-        &["python3", faultwrap, errno, calls, "--"],
-        command,
-    ))
 }
 
 fn json(ran: &Ran) -> Value {
@@ -56,7 +46,7 @@ fn missing(answer: &Value) -> BTreeMap<String, (String, String)> {
 fn a_run_starts(errno: &str, calls: &str) -> bool {
     let scratch = Scratch::new("launch");
     let command = Srt::new(&scratch).into_command(&["true"]);
-    let ran = on_a_kernel_that_answers(errno, calls, &command);
+    let ran = with_fault(errno, calls, &command);
     assert!(ran.status == 0 || ran.status == 125, "{calls}: {ran:?}");
     ran.status == 0
 }
@@ -66,7 +56,7 @@ fn this_machine_is_on_rung_1_and_runs_commands() {
     let ran = run(&mut doctor(&[])).succeeds();
     assert!(ran.stdout.starts_with("rung 1 of 3: "), "{}", ran.stdout);
     let command = doctor(&["--json"]);
-    let answer = json(&on_a_kernel_that_answers("EPERM", "kexec_load", &command).succeeds());
+    let answer = json(&with_fault("EPERM", "kexec_load", &command).succeeds());
     assert_eq!(answer["rung"], 1);
     assert_eq!(missing(&answer), BTreeMap::new());
     assert!(a_run_starts("EPERM", "kexec_load"));
@@ -224,7 +214,7 @@ const CASES: [(&str, &str, &[&str], &str); 24] = [
 #[test]
 fn each_missing_protection_is_named_with_its_error_and_remedy() {
     for (errno, calls, expected, hint) in CASES {
-        let ran = on_a_kernel_that_answers(errno, calls, &doctor(&["--json"]));
+        let ran = with_fault(errno, calls, &doctor(&["--json"]));
         let answer = json(&ran);
         let missing = missing(&answer);
         let names: Vec<_> = missing.keys().map(String::as_str).collect();
@@ -247,7 +237,7 @@ fn without_namespaces_it_is_rung_2_and_the_remedy_fits_the_error() {
         ("ENOSPC", "user.max_user_namespaces"),
         ("EINVAL", "CONFIG_USER_NS"),
     ] {
-        let ran = on_a_kernel_that_answers(errno, "clone,clone3", &doctor(&["--json"]));
+        let ran = with_fault(errno, "clone,clone3", &doctor(&["--json"]));
         let answer = json(&ran);
         assert_eq!((ran.status, &answer["rung"]), (1, &2.into()), "{errno}");
         let missing = missing(&answer);
@@ -266,7 +256,7 @@ fn without_namespaces_it_is_rung_2_and_the_remedy_fits_the_error() {
 #[test]
 fn without_namespaces_and_landlock_nothing_is_left() {
     let calls = "clone,clone3,landlock_restrict_self";
-    let ran = on_a_kernel_that_answers("EPERM", calls, &doctor(&[]));
+    let ran = with_fault("EPERM", calls, &doctor(&[]));
     assert_eq!(ran.status, 1);
     assert!(ran.stdout.starts_with("rung 3 of 3: "), "{}", ran.stdout);
     let line = "  no   Landlock: landlock_restrict_self: EPERM (Operation not permitted)\n       hint: srt needs Landlock";
@@ -275,7 +265,7 @@ fn without_namespaces_and_landlock_nothing_is_left() {
 
 #[test]
 fn a_machine_that_starts_no_process_is_an_error() {
-    let ran = on_a_kernel_that_answers("EPERM", "pidfd_open", &doctor(&[]));
+    let ran = with_fault("EPERM", "pidfd_open", &doctor(&[]));
     assert_eq!(ran.status, 2, "{ran:?}");
     assert!(
         ran.stderr

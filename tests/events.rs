@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,35 @@ fn every_verdict_is_recorded_however_many_there_are() {
     assert_eq!(targets.len(), 8000);
     let numbered = (0..events.len()).all(|at| events[at]["seq"] == at);
     assert!(numbered, "the sequence has no gap");
+}
+
+#[test]
+fn every_refused_socket_is_recorded_however_many_threads_ask_before_the_end() {
+    let scratch = Scratch::new("sockets");
+    let file = scratch.path("events");
+    // Long paths fill the line to the launcher, and each thread waits for room in it.
+    let cwd = scratch.dir(&format!("cwd/{}", vec!["x".repeat(200); 15].join("/")));
+    let _host =
+        UnixListener::bind(scratch.path("host")).expect("the scratch directory is writable");
+    fs::hard_link(scratch.path("host"), cwd.join("host")).expect("one file system");
+    let script = r"
+import os, socket, threading
+def ask():
+    for _ in range(40):
+        try: socket.socket(socket.AF_UNIX).connect('host')
+        except PermissionError: refused.append(1)
+refused = []
+threads = [threading.Thread(target=ask) for _ in range(64)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(refused), flush=True); os._exit(0)
+";
+    let srt = Srt::new(&scratch).events(&file).current_dir(&cwd);
+    let ran = srt.run(&["python3", "-c", script]).succeeds();
+    assert_eq!(ran.stdout, "2560\n");
+    let events = events(&file);
+    let refused = events.iter().filter(|event| event["kind"] == "socket");
+    assert_eq!(refused.count(), 2560);
 }
 
 #[test]

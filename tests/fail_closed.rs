@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use harness::{Ran, Scratch, Srt, canary, nothing_runs_in, outside, probe, run, wrapped};
+use harness::{Ran, Scratch, Srt, canary, nothing_runs_in, outside, run, with_fault, wrapped};
 use sandbox_runtime as _;
 
 /// Runs a command that leaves a mark, on a kernel that answers `errno` to `calls`.
@@ -24,15 +24,7 @@ fn on_a_kernel_that_answers(errno: &str, calls: &str) -> Refused {
         .allow_write(&cwd)
         .env("TMPDIR", &tmp)
         .into_command(&["touch", "mark"]);
-    let faultwrap = probe("faultwrap.py");
-    let words = [
-        "python3",
-        faultwrap.to_str().expect("ASCII"),
-        errno,
-        calls,
-        "--",
-    ];
-    let ran = run(&mut wrapped(&words, &srt));
+    let ran = with_fault(errno, calls, &srt);
     nothing_runs_in(&scratch);
     let left = fs::read_dir(&tmp).expect("we made it").count();
     assert_eq!(left, 0, "the run directory is gone");
@@ -179,19 +171,36 @@ if kind == 'full':
 os.execvp(sys.argv[2], sys.argv[2:])
 ";
 
+fn under_filters(kind: &str, command: &Command) -> Ran {
+    run(&mut wrapped(
+        &["python3", "-c", WITH_FILTERS, kind],
+        command,
+    ))
+}
+
 #[test]
 fn no_room_for_another_filter_no_command() {
     let scratch = Scratch::new("filters");
     let cwd = scratch.dir("cwd");
     let under = |kind: &str| {
         let srt = Srt::new(&scratch).allow_write(&cwd);
-        let srt = srt.into_command(&["touch", "mark"]);
-        run(&mut wrapped(&["python3", "-c", WITH_FILTERS, kind], &srt))
+        under_filters(kind, &srt.into_command(&["touch", "mark"]))
     };
     under("full").is_refused("cannot install the system call filter: seccomp: ENOMEM");
     assert!(!cwd.join("mark").exists(), "the command ran");
     under("room").succeeds();
     assert!(cwd.join("mark").exists(), "one filter leaves room for ours");
+}
+
+#[test]
+fn a_sandbox_that_judges_calls_itself_is_no_place_for_another() {
+    let scratch = Scratch::new("judged");
+    let cwd = scratch.dir("cwd");
+    let srt = Srt::new(&scratch).allow_write(&cwd);
+    let ran = under_filters("listener", &srt.into_command(&["touch", "mark"]));
+    let ran = ran.is_refused("cannot have the command's calls judged");
+    assert!(ran.stderr.contains("EBUSY"), "{}", ran.stderr);
+    assert!(!cwd.join("mark").exists(), "the command ran");
 }
 
 #[test]
@@ -202,22 +211,11 @@ fn a_filter_of_the_callers_with_a_listener_takes_nothing_away() {
         "grep Seccomp_filters /proc/self/status; ls /proc/self/fd; echo x >{}",
         file.display()
     );
-    // There is one listener at most: where ours is needed, the launch is refused.
-    let judged = Srt::new(&scratch).into_command(&["true"]);
-    run(&mut wrapped(
-        &["python3", "-c", WITH_FILTERS, "listener"],
-        &judged,
-    ))
-    .is_refused("cannot have the command's calls judged");
     let srt = Srt::new(&scratch)
         .set("network.allowAllUnixSockets", true.into())
         .into_command(&["sh", "-c", &script]);
     let alone = run(&mut wrapped(&["env"], &srt)).fails();
-    let ran = run(&mut wrapped(
-        &["python3", "-c", WITH_FILTERS, "listener"],
-        &srt,
-    ))
-    .fails();
+    let ran = under_filters("listener", &srt).fails();
     let filters = |ran: &Ran| {
         ran.stdout
             .lines()
@@ -382,7 +380,6 @@ fn the_denied_file_stays_hidden_when_a_layer_is_refused() {
             .into_command(&["cat", file.to_str().expect("ASCII")])
     };
     assert!(run(Command::new("cat").arg(&file)).shows(&secret));
-    let faultwrap = probe("faultwrap.py");
     for call in [
         "mount_setattr",
         "move_mount",
@@ -390,14 +387,7 @@ fn the_denied_file_stays_hidden_when_a_layer_is_refused() {
         "seccomp",
         "fsopen",
     ] {
-        let words = [
-            "python3",
-            faultwrap.to_str().expect("ASCII"),
-            "EPERM",
-            call,
-            "--",
-        ];
-        let ran = run(&mut wrapped(&words, &read()));
+        let ran = with_fault("EPERM", call, &read());
         assert!(!ran.shows(&secret), "{call}");
         ran.is_refused("cannot");
     }

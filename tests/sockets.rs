@@ -220,11 +220,11 @@ fn a_connection_inside_ends_as_without_a_sandbox_in_every_form() {
 const NAMES: &str = r#"
 import os, socket, struct
 for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
-    for number, name in enumerate((os.getcwd() + '/full', 'relative', './dotted', '\0abstract', '')):
+    for number, name in enumerate((os.getcwd() + '/full', 'relative', './dotted', '\0' + os.getcwd(), '')):
         name = name and name + str(int(kind))
         server = socket.socket(socket.AF_UNIX, kind)
         server.bind(name); server.listen(1)
-        for own in (None, f'client{number}-{int(kind)}', '\0client'):
+        for own in (None, f'client{number}-{int(kind)}', '\0client' + os.getcwd()):
             client = socket.socket(socket.AF_UNIX, kind)
             if own: client.bind(own)
             client.connect(server.getsockname())
@@ -241,6 +241,7 @@ for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
 fn names_and_credentials_are_those_of_a_direct_connection() {
     let scratch = Scratch::new("names");
     let cwd = scratch.dir("cwd");
+    // Outside, abstract names are the machine's: the path makes them the test's own.
     let script = NAMES.replace("os.getcwd()", &format!("{cwd:?}"));
     let words = ["python3", "-c", &script];
     let native = run(Command::new(words[0]).args(&words[1..]).current_dir(&cwd)).succeeds();

@@ -6,6 +6,8 @@ mod harness;
 mod network;
 #[path = "workloads/profiles.rs"]
 mod profiles;
+#[path = "workloads/programs.rs"]
+mod programs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use harness::{Ran, Scratch, Srt, canary, skip};
-use network::{Network, SERVER, repository};
+use harness::{Ran, Scratch, Srt, skip};
+use network::{SERVER, Served};
 
 /// Longest any tool may take for its work.
 const LIMIT: Duration = Duration::from_secs(400);
@@ -144,41 +146,26 @@ fn cargo_builds_a_crate_with_dependencies_a_build_script_and_a_macro() {
 #[test]
 fn git_clones_over_http_only_from_an_allowed_address() {
     let scratch = Scratch::new("git");
-    let secret = canary();
-    if let Err(reason) = repository(&scratch, &secret) {
-        return skip(&reason);
-    }
-    let network = match Network::start(&scratch) {
-        Ok(network) => network,
+    let served = match Served::start(&scratch) {
+        Ok(served) => served,
         Err(reason) => return skip(&reason),
     };
-    let url = format!("http://{SERVER}:8080/repo.git");
-    let clone = |name: &str| {
-        let target = scratch.dir(name).join("clone");
-        ["git", "clone", "-q", &url, target.to_str().expect("UTF-8")].map(str::to_owned)
-    };
-    let content = |name: &str| fs::read_to_string(scratch.path(name).join("clone/file"));
-
-    let [git, args @ ..] = &clone("outside");
-    run(&mut network.inside(Command::new(git).args(args))).succeeds();
-    assert_eq!(content("outside").expect("it was cloned"), secret);
-    let hits = network.hits();
+    served.clone_outside("outside").succeeds();
+    assert!(served.is_cloned("outside"));
+    let hits = served.hits();
     assert!(hits > 0);
 
     let allowed = Srt::new(&scratch).allow_host(SERVER);
-    let allowed = allowed.allow_write(scratch.dir("allowed"));
-    run(&mut network.inside(&mut allowed.into_command(&clone("allowed")))).succeeds();
-    assert_eq!(content("allowed").expect("it was cloned"), secret);
-    assert!(network.hits() > hits);
+    served.clone_inside("allowed", allowed).succeeds();
+    assert!(served.is_cloned("allowed"));
+    assert!(served.hits() > hits);
 
-    let hits = network.hits();
+    let hits = served.hits();
     let events = scratch.path("events.jsonl");
-    let refused = Srt::new(&scratch).allow_write(scratch.dir("refused"));
-    let refused = refused.events(&events);
-    let ran = run(&mut network.inside(&mut refused.into_command(&clone("refused"))));
+    let ran = served.clone_inside("refused", Srt::new(&scratch).events(&events));
     assert_refused(&ran.fails(), &events, SERVER);
-    assert!(content("refused").is_err());
-    assert_eq!(network.hits(), hits);
+    assert!(!served.is_cloned("refused"));
+    assert_eq!(served.hits(), hits);
 }
 
 /// Expects that the proxies said no, that the tool shows it, and that an event names the host.

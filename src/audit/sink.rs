@@ -105,11 +105,17 @@ impl Audit {
         })
     }
 
-    /// Sends events to the launcher over `socket`, a blocking SOCK_SEQPACKET.
-    pub fn to_launcher(socket: OwnedFd, verbosity: Verbosity) -> Self {
+    /// Returns one for another process or thread, which sends what it records over `line`, a
+    /// blocking SOCK_SEQPACKET, to the launcher; where nobody records, it is closed.
+    #[must_use]
+    pub fn sent_over(&self, line: OwnedFd) -> Self {
+        let target = match &self.target {
+            Target::None => Target::None,
+            Target::File(_) | Target::Launcher(_) => Target::Launcher(line),
+        };
         Self {
-            target: Target::Launcher(socket),
-            verbosity,
+            target,
+            verbosity: self.verbosity,
             path: None,
         }
     }
@@ -143,7 +149,7 @@ impl Audit {
         }
     }
 
-    /// Writes an event that one of our own processes sent with [`Audit::to_launcher`].
+    /// Writes an event that one of our own processes sent with [`Audit::sent_over`].
     pub fn record_received(&self, datagram: &[u8]) {
         let Target::File(writer) = &self.target else {
             return;

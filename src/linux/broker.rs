@@ -3,6 +3,7 @@
 //! What a call points to is copied once, and only the copy is judged and acted on. No answer
 //! lets the kernel go on with the call itself: its memory could change meanwhile.
 
+mod bound;
 mod caller;
 mod connect;
 mod namespaces;
@@ -28,6 +29,7 @@ use super::sys::{self, Notification};
 use super::unix_diag::{self, UnixDiag};
 use crate::audit::Audit;
 use crate::policy::sockets::Sockets;
+use bound::Bound;
 use caller::Caller;
 use namespaces::Namespaces;
 use watch::Watch;
@@ -65,6 +67,8 @@ struct Shared {
     executor: Executor,
     /// The network namespaces of the sandbox, and their Unix sockets.
     namespaces: Namespaces,
+    /// Where some of them are bound, asked of themselves.
+    bound: Bound,
     /// The Unix sockets of our own namespace, where they can be asked for.
     host_sockets: OnceLock<Option<UnixDiag>>,
     policy: Sockets,
@@ -124,6 +128,30 @@ impl Broker {
             on_start,
         })
     }
+
+    /// Ends its threads, and does `meanwhile` again and again what they may wait for.
+    pub(crate) fn end(self, meanwhile: impl Fn()) {
+        self.end_threads(meanwhile);
+    }
+
+    fn end_threads(&self, meanwhile: impl Fn()) {
+        self.0.is_over.store(true, Ordering::Relaxed);
+        loop {
+            let workers = self.0.workers();
+            let mut alive = workers
+                .threads
+                .iter()
+                .filter(|thread| !thread.is_finished());
+            let Some(thread) = alive.next() else { return };
+            // A signal that comes before the thread waits for a call is lost: once more.
+            for thread in [thread].into_iter().chain(alive) {
+                let _ended = pthread_kill(thread.as_pthread_t(), INTERRUPTION);
+            }
+            drop(workers);
+            meanwhile();
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
 }
 
 impl Prepared {
@@ -132,8 +160,12 @@ impl Prepared {
     /// Every worker takes a call, performs it, however long that takes, and comes back for
     /// the next: while one of them blocks, another takes over.
     pub(crate) fn start(self, ends: Ends, policy: Sockets, audit: Audit) -> io::Result<Broker> {
+        let namespaces = Namespaces::new(ends.unix_diag)?;
+        // KERNEL(6.6): before, each wake-up may take another processor, and longer.
+        drop(sys::wake_in_turns(ends.listener.as_fd()));
         let shared = Arc::new(Shared {
-            namespaces: Namespaces::new(ends.unix_diag)?,
+            namespaces,
+            bound: Bound::default(),
             host_sockets: OnceLock::new(),
             listener: ends.listener,
             executor: Executor::new(ends.executor),
@@ -250,20 +282,6 @@ impl Worker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.0.is_over.store(true, Ordering::Relaxed);
-        loop {
-            let workers = self.0.workers();
-            let mut alive = workers
-                .threads
-                .iter()
-                .filter(|thread| !thread.is_finished());
-            let Some(thread) = alive.next() else { return };
-            // A signal that comes before the thread waits for a call is lost: once more.
-            for thread in [thread].into_iter().chain(alive) {
-                let _ended = pthread_kill(thread.as_pthread_t(), INTERRUPTION);
-            }
-            drop(workers);
-            std::thread::sleep(Duration::from_micros(200));
-        }
+        self.end_threads(|| {});
     }
 }

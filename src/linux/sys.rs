@@ -7,6 +7,7 @@
 
 mod closing;
 mod mounts;
+mod related;
 
 use std::ffi::{c_int, c_uint};
 use std::io;
@@ -18,6 +19,7 @@ use nix::unistd::Pid;
 
 pub(crate) use closing::{close_all_but, set_close_on_exec_but};
 pub(crate) use mounts::{MountAttr, mount_setattr, mount_setattr_recursive};
+pub(crate) use related::Related;
 
 /// Which side of a fork this is.
 #[derive(Debug)]
@@ -271,6 +273,28 @@ pub(crate) fn is_pending(listener: BorrowedFd<'_>, id: u64) -> bool {
     }
 }
 
+/// Has caller and broker wake each other on one processor, as they wait for each other anyway.
+pub(crate) fn wake_in_turns(listener: BorrowedFd<'_>) -> io::Result<()> {
+    // From linux/seccomp.h, since Linux 6.6.
+    const SYNC_WAKE_UP: libc::c_ulong = 1;
+    ioctl_with(listener, libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP).map(drop)
+}
+
+/// Opens the place that a Unix socket of a user namespace that this user made is bound to.
+pub(crate) fn bound_place(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    // From linux/un.h, since Linux 4.6.
+    const SIOCUNIXFILE: libc::Ioctl = 0x89e0;
+    let fd = ioctl_with(socket, SIOCUNIXFILE, 0)?;
+    // SAFETY: this call makes the kernel return a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn ioctl_with(fd: BorrowedFd<'_>, call: libc::Ioctl, arg: libc::c_ulong) -> io::Result<c_int> {
+    // SAFETY: both calls above take an integer; the kernel touches no memory of ours.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), call, arg) };
+    check(i64::from(result)).map(|_| result)
+}
+
 /// Gives a stopped call its result: an errno, or 0 for success.
 pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: i32) -> io::Result<()> {
     let response = libc::seccomp_notif_resp {
@@ -316,17 +340,6 @@ pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
         )
     }))?;
     Ok(cookie)
-}
-
-/// What is asked of a socket or of a namespace; see ioctl_nsfs(2), linux/sockios.h.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Related {
-    /// SIOCGSKNS: the network namespace of a socket.
-    NetworkOfSocket = 0x894c,
-    /// NS_GET_USERNS: the user namespace that a namespace belongs to.
-    Owner = 0xb701,
-    /// NS_GET_PARENT: the user namespace above another.
-    Parent = 0xb702,
 }
 
 /// Opens a namespace by what it has to do with `fd`.

@@ -1,7 +1,7 @@
 //! Asks the kernel which Unix sockets of a network namespace listen at which inode.
 //!
 //! A socket that lives keeps its inode, so that the answer cannot be about a file that took
-//! the number of another. See sock_diag(7).
+//! the number of one that is gone. See sock_diag(7).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,17 +15,21 @@ use rustix::net::{
 #[derive(Debug)]
 pub(crate) struct UnixDiag(Mutex<OwnedFd>);
 
-/// The device and inode of a place, as the kernel counts them.
+/// A socket that listens at a place in the file tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Inode {
+pub(crate) struct Listening {
+    /// What no other socket has or had.
+    pub(crate) cookie: u64,
+    /// The device of the whole file system that it is bound in.
     pub(crate) dev: u32,
+    /// The lower half of the number of the inode that it is bound to.
     pub(crate) ino: u32,
 }
 
 /// What one datagram of an answer says.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Part {
-    holds_inode: bool,
+    listening: Vec<Listening>,
     is_last: bool,
 }
 
@@ -64,16 +68,16 @@ impl UnixDiag {
         )
     }
 
-    /// Tells whether a socket of the namespace listens at `inode`.
-    pub(crate) fn listens_at(&self, inode: Inode) -> io::Result<bool> {
+    /// Returns the sockets of the namespace that listen at an inode with this lower half.
+    pub(crate) fn listening_at(&self, ino: u32) -> io::Result<Vec<Listening>> {
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         send(&*socket, &request(), SendFlags::empty())?;
         let mut buffer = vec![0; BUFFER];
-        let mut found = false;
+        let mut found = Vec::new();
         loop {
             let (len, _) = recv(&*socket, buffer.as_mut_slice(), RecvFlags::empty())?;
-            let part = part(&buffer[..len], inode)?;
-            found |= part.holds_inode;
+            let part = part(&buffer[..len], ino)?;
+            found.extend(part.listening);
             // The rest is read all the same: the next question must not get this answer.
             if part.is_last {
                 return Ok(found);
@@ -87,24 +91,6 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
     let protocol = Some(netlink::SOCK_DIAG);
     let (kind, flags) = (SocketType::RAW, SocketFlags::CLOEXEC);
     Ok(socket_with(AddressFamily::NETLINK, kind, flags, protocol)?)
-}
-
-impl Inode {
-    /// Returns the inode of `place`; `None` where the kernel's answer could be about another.
-    ///
-    /// `UNIX_DIAG` tells 32 bits of the inode number, and the device of the whole file system:
-    /// a file system with several trees of numbers shows other devices in `stat`.
-    pub(crate) fn of(place: &rustix::fs::Stat) -> Option<Self> {
-        let (major, minor) = (
-            rustix::fs::major(place.st_dev),
-            rustix::fs::minor(place.st_dev),
-        );
-        Some(Self {
-            // dev_t inside the kernel: 12 bits and 20 bits.
-            dev: major << 20 | minor,
-            ino: u32::try_from(place.st_ino).ok()?,
-        })
-    }
 }
 
 /// Asks for every listening socket, with its place in the file tree.
@@ -125,8 +111,8 @@ fn request() -> Vec<u8> {
     bytes
 }
 
-/// Looks for `inode` in one datagram of an answer.
-fn part(mut bytes: &[u8], inode: Inode) -> io::Result<Part> {
+/// Looks for `ino` in one datagram of an answer.
+fn part(mut bytes: &[u8], ino: u32) -> io::Result<Part> {
     let malformed = || io::Error::from(io::ErrorKind::InvalidData);
     let mut part = Part::default();
     while !bytes.is_empty() {
@@ -139,7 +125,10 @@ fn part(mut bytes: &[u8], inode: Inode) -> io::Result<Part> {
                 let errno = u32_at(message, 0).ok_or_else(malformed)?.cast_signed();
                 return Err(io::Error::from_raw_os_error(-errno));
             }
-            Some(SOCK_DIAG_BY_FAMILY) => part.holds_inode |= place(message) == Some(inode),
+            Some(SOCK_DIAG_BY_FAMILY) => {
+                let listening = listening(message).filter(|listening| listening.ino == ino);
+                part.listening.extend(listening);
+            }
             _ => {}
         }
         bytes = bytes.get(aligned(len)..).unwrap_or_default();
@@ -147,15 +136,19 @@ fn part(mut bytes: &[u8], inode: Inode) -> io::Result<Part> {
     Ok(part)
 }
 
-/// Reads the inode a socket is bound to out of its message.
-fn place(message: &[u8]) -> Option<Inode> {
+/// Reads one message; `None` for a socket that has no place in the file tree.
+fn listening(message: &[u8]) -> Option<Listening> {
+    let cookie = u64::from(u32_at(message, 8)?) | u64::from(u32_at(message, 12)?) << 32;
     let mut attributes = message.get(MESSAGE..)?;
     loop {
         let len = usize::from(u16_at(attributes, 0)?);
         let value = attributes.get(ATTRIBUTE..len)?;
         if u16_at(attributes, 2)? == UNIX_DIAG_VFS {
-            let (ino, dev) = (u32_at(value, 0)?, u32_at(value, 4)?);
-            return Some(Inode { dev, ino });
+            return Some(Listening {
+                cookie,
+                ino: u32_at(value, 0)?,
+                dev: u32_at(value, 4)?,
+            });
         }
         attributes = attributes.get(aligned(len)..)?;
     }
@@ -171,4 +164,55 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
+        let len = u32::try_from(HEADER + body.len()).unwrap();
+        let mut bytes = len.to_ne_bytes().to_vec();
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend([0; 10]);
+        bytes.extend(body);
+        bytes
+    }
+
+    /// A socket with the cookie 0x0200_0000_0001, bound or not.
+    fn socket(place: Option<(u32, u32)>) -> Vec<u8> {
+        let mut body = vec![AF_UNIX, 1, 10, 0];
+        body.extend([7_u32, 1, 0x200].map(u32::to_ne_bytes).concat());
+        if let Some((ino, dev)) = place {
+            body.extend([12, UNIX_DIAG_VFS].map(u16::to_ne_bytes).concat());
+            body.extend([ino, dev].map(u32::to_ne_bytes).concat());
+        }
+        message(SOCK_DIAG_BY_FAMILY, &body)
+    }
+
+    #[test]
+    fn sockets_bound_to_a_number_are_found_among_others_on_every_device() {
+        let sockets = [Some((5, 1)), None, Some((6, 1)), Some((5, 2))].map(socket);
+        let mut bytes = sockets.concat();
+        assert!(!part(&bytes, 5).unwrap().is_last);
+        bytes.extend(message(NLMSG_DONE, &[0; 4]));
+        let part = part(&bytes, 5).unwrap();
+        assert!(part.is_last);
+        let cookie = 0x0200_0000_0001;
+        let found = [1, 2].map(|dev| Listening {
+            cookie,
+            dev,
+            ino: 5,
+        });
+        assert_eq!(part.listening, found);
+    }
+
+    #[test]
+    fn an_answer_that_is_cut_off_or_an_error_is_one() {
+        let bytes = socket(Some((5, 1)));
+        assert!(part(&bytes[..bytes.len() - 1], 5).is_err());
+        let refused = message(NLMSG_ERROR, &(-libc::ENOENT).to_ne_bytes());
+        let error = part(&refused, 5).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOENT));
+    }
 }

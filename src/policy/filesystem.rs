@@ -80,6 +80,10 @@ pub struct Lists {
     pub protected: Vec<PathBuf>,
     /// Well-known stores of secrets are hidden.
     pub protects_secrets: bool,
+    /// What the user should read of how the lists were made.
+    pub warnings: Vec<String>,
+    /// What may be said of it besides.
+    pub notes: Vec<String>,
 }
 
 impl Filesystem {
@@ -96,7 +100,11 @@ impl Filesystem {
         let allow_write = named(&settings.allow_write)?;
         let deny_write = named(&settings.deny_write)?;
         let credentials = named(&lists.credentials)?;
-        let mut policy = Self::default();
+        let mut policy = Self {
+            warnings: lists.warnings.clone(),
+            notes: lists.notes.clone(),
+            ..Self::default()
+        };
         policy.add(List::Credentials, &credentials, Missing::Note)?;
         policy.add(List::DenyRead, &deny_read, Missing::Note)?;
         policy.add(List::AllowRead, &allow_read, Missing::Note)?;
@@ -459,6 +467,11 @@ fn asks_for_directory(entry: &Entry, way: &Way) -> bool {
 /// to have written.
 fn is_own_directory(path: &Path, uid: u32) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
+}
+
+/// Tells whether a tree is the kernel's or the sandbox's own: nothing in it is for patterns.
+pub(super) fn is_made_anew(path: &Path) -> bool {
+    in_private_tree(path) || KERNEL_TREES.iter().any(|tree| path.starts_with(tree))
 }
 
 fn in_private_tree(path: &Path) -> bool {

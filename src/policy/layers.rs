@@ -4,6 +4,7 @@
 use super::ceiling::{self, Ceiling, Grants};
 use super::filesystem::{DEFAULT_WRITE, Lists};
 use super::host::Host;
+use super::secrets;
 use crate::error::Result;
 use crate::settings::values::Values;
 use crate::settings::{self, Entry, Layer, Origin, Settings};
@@ -30,6 +31,8 @@ pub(super) fn join(settings: &Settings, host: &Host) -> Result<Effective> {
             credentials: settings.credentials.files.clone(),
             protected: Vec::new(),
             protects_secrets: settings.filesystem.protects_secrets,
+            warnings: Vec::new(),
+            notes: Vec::new(),
         },
         network: settings.network.clone(),
         notes: Vec::new(),
@@ -54,6 +57,9 @@ impl Effective {
     }
 
     fn narrow(&mut self, by: &Values, host: &Host) -> Result<()> {
+        if by.iter().next().is_none() {
+            return Ok(());
+        }
         if let Some(by) = by.list_if_given("network.allowedDomains") {
             let list = &mut self.network.allowed_domains;
             let (below, above) = apart(list);
@@ -66,7 +72,10 @@ impl Effective {
         let hidden = hidden
             .iter()
             .filter(|entry| entry.origin.layer != Layer::Project);
-        let hidden: Vec<Entry> = hidden.cloned().collect();
+        let mut hidden: Vec<Entry> = hidden.cloned().collect();
+        if self.filesystem.protects_secrets {
+            hidden.extend(secret_places(host));
+        }
         let lists = [
             (
                 "filesystem.allowRead",
@@ -164,6 +173,14 @@ fn default_write(host: &Host) -> Vec<Entry> {
     let texts = DEFAULT_WRITE.into_iter();
     let texts = texts.filter(|text| !text.starts_with('~') || host.home.is_some());
     let entries = texts.map(|text| built_in("filesystem.allowWrite", text));
+    entries.collect()
+}
+
+/// Lists the stores of secrets that are there: to narrow a grant to one would open it.
+fn secret_places(host: &Host) -> Vec<Entry> {
+    let places = secrets::places(host).filter(|(_, place)| place.symlink_metadata().is_ok());
+    let texts = places.filter_map(|(_, place)| place.into_os_string().into_string().ok());
+    let entries = texts.map(|text| built_in("filesystem.protectSecrets", &text));
     entries.collect()
 }
 

@@ -275,14 +275,25 @@ pub fn depth(path: &Path) -> usize {
 /// the working directory. Links and `..` are left for [`RealPath::resolve`].
 ///
 /// # Errors
-/// The entry needs a home directory and there is none, or holds pattern characters.
+/// The entry needs a home directory and there is none, or is a pattern.
 pub fn absolute(entry: &Entry, host: &Host) -> Result<PathBuf> {
-    let text = entry.text.as_str();
-    if !entry.literal && has_pattern(text) {
-        return Err(entry_error(entry, "patterns are not supported by this version").with_hint(
+    if let Some(found) = &entry.found {
+        return Ok(found.clone());
+    }
+    if !entry.literal && has_pattern(&entry.text) {
+        return Err(entry_error(entry, "patterns are not supported here").with_hint(
             "name each path, or write { \"path\": …, \"literal\": true } for a name that holds such a character",
         ));
     }
+    anchored(entry, host)
+}
+
+/// As [`absolute`], whatever characters the entry holds.
+///
+/// # Errors
+/// The entry needs a home directory and there is none.
+pub(super) fn anchored(entry: &Entry, host: &Host) -> Result<PathBuf> {
+    let text = entry.text.as_str();
     let rest = match text.strip_prefix('~') {
         None => {
             let base = entry.origin.base().unwrap_or(&host.cwd);

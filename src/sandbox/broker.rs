@@ -1,11 +1,10 @@
 //! The broker's threads: they act for the command, with the caller's rights and no more.
 
 use std::io;
-use std::os::fd::OwnedFd;
-
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use std::time::Duration;
 
 use crate::audit::Audit;
+use crate::audit::line::Line;
 use crate::error::{Error, Kind, Result};
 use crate::linux::broker::{Broker, Ends, Prepared};
 use crate::linux::launch::control::Trapped;
@@ -15,11 +14,13 @@ use crate::policy::sockets::Sockets;
 /// The broker, where calls are stopped, and where its events arrive.
 #[derive(Debug)]
 pub(super) struct Running {
-    _broker: Option<Broker>,
-    events: OwnedFd,
+    // First to be dropped: the end of a broker waits for threads that may wait to send.
+    events: Line,
+    broker: Option<Broker>,
 }
 
-const MAX_DATAGRAM: usize = 64 * 1024;
+/// How long the last event may take once no thread is left to send one.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Makes a broker ready for the calls that will be stopped, if any are. From here on this
 /// process has threads.
@@ -35,14 +36,8 @@ pub(super) fn start(
     policy: Sockets,
     audit: &Audit,
 ) -> Result<Running> {
-    let kind = SocketType::SEQPACKET;
-    let (events, theirs) =
-        rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
-            .map_err(|errno| failed("socketpair", errno))?;
-    let audit = match audit.is_recording() {
-        true => Audit::to_launcher(theirs, audit.verbosity()),
-        false => Audit::none(audit.verbosity()),
-    };
+    let (events, theirs) = Line::pair().map_err(|error| failed("socketpair", error))?;
+    let audit = audit.sent_over(theirs);
     let ends = trapped.map(|trapped| Ends {
         listener: trapped.listener,
         unix_diag: trapped.unix_diag,
@@ -53,26 +48,21 @@ pub(super) fn start(
         .map(|(prepared, ends)| prepared.start(ends, policy, audit))
         .transpose()
         .map_err(|error| failed("clone", error))?;
-    Ok(Running {
-        _broker: broker,
-        events,
-    })
+    Ok(Running { events, broker })
 }
 
 impl Running {
-    /// Returns the descriptor that is readable when events have come.
-    pub(super) fn events(&self) -> &OwnedFd {
+    /// Returns the line on which events come.
+    pub(super) fn events(&self) -> &Line {
         &self.events
     }
 
-    /// Records every event that has come, without waiting for more.
-    pub(super) fn record_events(&self, audit: &Audit) {
-        let mut datagram = vec![0; MAX_DATAGRAM];
-        while let Ok((len @ 1.., _)) =
-            rustix::net::recv(&self.events, datagram.as_mut_slice(), RecvFlags::DONTWAIT)
-        {
-            audit.record_received(&datagram[..len]);
+    /// Ends the broker, once the sandbox is gone, and records everything that is still to come.
+    pub(super) fn record_rest(self, audit: &Audit) {
+        if let Some(broker) = self.broker {
+            broker.end(|| self.events.record(audit));
         }
+        self.events.record_rest(audit, PATIENCE);
     }
 }
 

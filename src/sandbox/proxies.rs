@@ -2,15 +2,15 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::SendFlags;
 use rustix::process::{DumpableBehavior, Signal, WaitId, WaitIdOptions};
 
 use crate::audit::Audit;
+use crate::audit::line::Line;
 use crate::egress::{self, Listeners};
 use crate::error::{Error, Kind, Result};
 use crate::linux::launch::{handoff, privileges};
@@ -22,17 +22,12 @@ use crate::policy::network::Network;
 #[derive(Debug)]
 pub(super) struct Proxies {
     process: OwnedFd,
-    line: OwnedFd,
+    line: Line,
 }
 
 /// First byte of what the proxies' process sends: all accept, it failed, or an event.
 const READY: u8 = b'R';
 const FAILED: u8 = b'F';
-
-const MAX_DATAGRAM: usize = 64 * 1024;
-
-/// Events recorded before the launcher looks at its signals again.
-const BATCH: usize = 64;
 
 /// How long the proxies may take to send the last events of a sandbox that is gone.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -44,10 +39,7 @@ impl Proxies {
         policy: Network,
         audit: &Audit,
     ) -> Result<Self> {
-        let kind = SocketType::SEQPACKET;
-        let (ours, theirs) =
-            rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
-                .map_err(|errno| failed("socketpair", errno))?;
+        let (line, theirs) = Line::pair().map_err(|error| failed("socketpair", error))?;
         match sys::fork().map_err(|error| failed("fork", error))? {
             Forked::Child => {
                 // A copy: ending is quicker than freeing first.
@@ -59,20 +51,15 @@ impl Proxies {
             Forked::Parent(_, process) => {
                 // To free it is to write to pages that the child shares, which copies each.
                 std::mem::forget(policy);
-                Ok(Self {
-                    process,
-                    line: ours,
-                })
+                Ok(Self { process, line })
             }
         }
     }
 
     /// Waits until every listener is served.
     pub(super) fn wait_until_ready(&self) -> Result<()> {
-        let mut datagram = vec![0; MAX_DATAGRAM];
-        let (len, _) = rustix::net::recv(&self.line, &mut datagram, RecvFlags::empty())
-            .map_err(|errno| failed("recv", errno))?;
-        match &datagram[..len] {
+        let said = self.line.receive();
+        match said.map_err(|error| failed("recv", error))?.as_slice() {
             [READY] => Ok(()),
             [FAILED, reason @ ..] => {
                 Err(Error::new(Kind::Launch, "the proxies cannot start").source(decode(reason)))
@@ -84,49 +71,15 @@ impl Proxies {
         }
     }
 
-    /// Returns the descriptor that is readable when events have come.
-    pub(super) fn events(&self) -> &OwnedFd {
+    /// Returns the line on which events come.
+    pub(super) fn events(&self) -> &Line {
         &self.line
-    }
-
-    /// Records what has come, without waiting for more. Bounded: signals must get their turn
-    /// beside a command that asks without pause.
-    pub(super) fn record_events(&self, audit: &Audit) {
-        for _ in 0..BATCH {
-            if !self.record_next(audit) {
-                return;
-            }
-        }
     }
 
     /// Records everything that is still to come, once the sandbox is gone: the proxies see its
     /// end and close the line.
     pub(super) fn record_rest(&self, audit: &Audit) {
-        if !audit.is_recording() {
-            return;
-        }
-        let deadline = Instant::now() + PATIENCE;
-        let mut fds = [PollFd::new(self.line.as_fd(), PollFlags::POLLIN)];
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
-            match poll(&mut fds, left) {
-                Ok(1..) if self.record_next(audit) => {}
-                Err(Errno::EINTR) => {}
-                _ => return,
-            }
-        }
-    }
-
-    /// Records one event that has come; tells whether there was one.
-    fn record_next(&self, audit: &Audit) -> bool {
-        let mut datagram = vec![0; MAX_DATAGRAM];
-        let received = rustix::net::recv(&self.line, datagram.as_mut_slice(), RecvFlags::DONTWAIT);
-        let Ok((len @ 1.., _)) = received else {
-            return false;
-        };
-        audit.record_received(&datagram[..len]);
-        true
+        self.line.record_rest(audit, PATIENCE);
     }
 }
 
@@ -167,11 +120,7 @@ fn serve(
             Role::Socks => listeners.socks.push(listener.into()),
         }
     }
-    let audit = if audit.is_recording() {
-        Audit::to_launcher(line.try_clone()?, audit.verbosity())
-    } else {
-        Audit::none(audit.verbosity())
-    };
+    let audit = audit.sent_over(line.try_clone()?);
     let ready = || tell(line, &[READY]);
     egress::serve(listeners, policy, audit, handed_over.sandbox, ready)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::FilePath;
@@ -24,6 +24,8 @@ pub struct Written {
     pub literal: bool,
     /// Where it stands.
     pub origin: Origin,
+    /// What it was found to match, if it is a pattern of paths.
+    pub found: Option<PathBuf>,
 }
 
 impl Entry {
@@ -33,6 +35,17 @@ impl Entry {
             text: text.into(),
             literal,
             origin,
+            found: None,
+        }))
+    }
+
+    /// Returns the entry as one that stands for a path it matches.
+    pub fn matching(&self, found: PathBuf) -> Self {
+        Self(Arc::new(Written {
+            text: self.text.clone(),
+            literal: self.literal,
+            origin: self.origin.clone(),
+            found: Some(found),
         }))
     }
 }

@@ -96,6 +96,14 @@ impl Values {
         }
     }
 
+    /// Returns the entries of a list to be changed; `None` where it is absent.
+    pub fn list_mut(&mut self, key: &str) -> Option<&mut Vec<Entry>> {
+        match &mut self.0.get_mut(key)?.data {
+            Data::List(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
     /// Returns the objects of an array; none where it is absent.
     pub fn records(&self, key: &str) -> &[Record] {
         match self.get(key) {

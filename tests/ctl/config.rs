@@ -195,6 +195,7 @@ fn the_object_has_the_documented_fields() {
         "files",
         "narrowing",
         "notes",
+        "secrets",
         "stops",
         "v",
         "values",
@@ -232,11 +233,11 @@ fn settings_that_cannot_be_read_are_an_error() {
     // A file that a run refuses is shown all the same.
     let pattern = settings(
         &scratch,
-        &json!({ "filesystem": { "denyRead": ["*.key"] } }),
+        &json!({ "filesystem": { "denyRead": ["[.key"] } }),
     );
     let ran = ctl(&scratch, &["config", "show", "-s", text(&pattern)]).succeeds();
     assert!(
-        ran.stdout.contains("filesystem.denyRead = \"*.key\""),
+        ran.stdout.contains("filesystem.denyRead = \"[.key\""),
         "{ran:?}"
     );
     assert!(ran.stdout.contains("# a run stops: "), "{ran:?}");

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use sandbox_runtime::policy::environment::table;
 
-use super::harness::{Scratch, Srt, run, skip};
+use super::harness::{Scratch, Srt, compiled, run, skip};
 
 /// Starts its arguments with an environment of its own making, which no shell would pass on,
 /// and prints what comes out as the environment of the last of them.
@@ -104,14 +104,9 @@ __attribute__((constructor)) static void log_program(void) {
 fn a_library_set_for_the_command_is_loaded_in_the_command_alone() {
     let scratch = Scratch::new("environment");
     let source = scratch.file("log.c", LOGS_WHERE_IT_IS_LOADED);
-    let library = scratch.path("log.so");
-    let mut cc = Command::new("cc");
-    cc.args(["-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(&source);
-    if !cc.status().is_ok_and(|status| status.success()) {
+    let Some(library) = compiled(&scratch, &source, &["-shared", "-fPIC"]) else {
         return skip("there is no C compiler");
-    }
+    };
     let log = scratch.file("log", "");
     let programs = || fs::read_to_string(&log).expect("programs have UTF-8 names");
     let start = || {

@@ -87,12 +87,14 @@ fn rules_are_judged_with_the_directories_that_were_made() {
 }
 
 #[test]
-fn patterns_are_refused_at_their_place_and_the_command_does_not_run() {
+fn patterns_that_could_fit_nothing_are_refused_at_their_place() {
     let scratch = Scratch::new("patterns");
     let work = scratch.dir("work");
     let touch = ["touch".to_owned(), work.join("ran").display().to_string()];
     let lists = ["denyRead", "allowRead", "allowWrite", "denyWrite"];
-    let patterns = ["**/.env", "a*", "a?", "[ab]", "a[", "/**", "{a,b}", "a/*/"];
+    let patterns = [
+        "a[", "a]", "[]", "[b-a]", "{a", "a}", "{a}", "a**", "a/../*",
+    ];
 
     Srt::new(&scratch).allow_write(&work).run(&touch).succeeds();
     assert_eq!(listing(&work), ["ran"]);
@@ -105,7 +107,7 @@ fn patterns_are_refused_at_their_place_and_the_command_does_not_run() {
                 .with(&key, pattern)
                 .run(&touch);
             assert!(ran.stderr.contains(".json:1:"), "no place: {}", ran.stderr);
-            ran.is_refused(&format!("{key} `{pattern}`: patterns are not supported"));
+            ran.is_refused(&format!("{key} `{pattern}`: "));
         }
     }
     assert!(listing(&work).is_empty());

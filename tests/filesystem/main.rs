@@ -6,6 +6,7 @@ mod harness;
 mod entries;
 mod mounts;
 mod names;
+mod patterns;
 mod reads;
 mod secrets;
 mod shape;

@@ -6,9 +6,16 @@ use std::process::Command;
 use super::harness::{self, Ran, Scratch, Srt, canary, is_root, skip};
 use super::listing;
 
-/// Runs `srt` after `prepare`, in a mount namespace of its own.
-fn after(prepare: &str, srt: Srt, words: &[&str]) -> Ran {
-    let command = srt.into_command(words);
+/// Starts in the scratch directory, where it may write below `path`.
+fn writing(scratch: &Scratch, path: &str) -> Srt {
+    Srt::new(scratch)
+        .allow_write(path)
+        .current_dir(scratch.path(""))
+}
+
+/// Runs a script in `srt` after `prepare`, in a mount namespace of its own.
+fn after(prepare: &str, srt: Srt, script: &str) -> Ran {
+    let command = srt.into_command(&["sh", "-c", script]);
     let namespace = if is_root() { "-m" } else { "-rm" };
     let mut outer = Command::new("unshare");
     let script = format!("{prepare} && exec \"$@\"");
@@ -43,18 +50,14 @@ fn mounts_below_a_granted_directory_follow_the_rules() {
     );
     let script = "for d in w/denied w/hidden w/free w/read-only x; do
         cat $d/m/f >/dev/null 2>&1 && echo read $d; (echo w > $d/m/f) 2>/dev/null && echo write $d; mv $d/m $d/n 2>/dev/null && echo move $d; done; true";
-    let srt = || {
-        Srt::new(&scratch)
-            .allow_write("w")
-            .current_dir(scratch.path(""))
-    };
+    let srt = || writing(&scratch, "w");
 
-    let control = after(&prepare, srt(), &["sh", "-c", script]);
+    let control = after(&prepare, srt(), script);
     let open = "read w/denied\nwrite w/denied\nread w/hidden\nwrite w/hidden\nread w/free\nwrite w/free\nread w/read-only\nread x\n";
     assert_eq!(control.stdout, open, "{}", control.stderr);
 
     let ruled = srt().deny_write("w/denied").deny_read("w/hidden");
-    let ran = after(&prepare, ruled, &["sh", "-c", script]);
+    let ran = after(&prepare, ruled, script);
     assert_eq!(
         ran.stdout, "read w/denied\nread w/free\nwrite w/free\nread w/read-only\nread x\n",
         "{}",
@@ -74,13 +77,9 @@ fn a_mount_point_can_be_denied_granted_and_stacked() {
         scratch.path("").display()
     );
     let script = "cat hidden/f kept/f open/f; for d in hidden kept open; do (echo w > $d/g) 2>/dev/null && echo write $d; done; true";
-    let srt = || {
-        Srt::new(&scratch)
-            .allow_write(".")
-            .current_dir(scratch.path(""))
-    };
+    let srt = || writing(&scratch, ".");
 
-    let control = after(&prepare, srt(), &["sh", "-c", script]);
+    let control = after(&prepare, srt(), script);
     assert_eq!(
         control.stdout.matches(&canary).count(),
         3,
@@ -91,7 +90,7 @@ fn a_mount_point_can_be_denied_granted_and_stacked() {
     let ran = after(
         &prepare,
         srt().deny_read("hidden").deny_write("kept"),
-        &["sh", "-c", script],
+        script,
     );
     assert_eq!(
         ran.stdout,
@@ -108,14 +107,12 @@ fn the_names_of_mount_points_may_be_any_bytes() {
         "cd {} && mkdir w && for n in 'a b' \"$(printf 'a\\nb')\" 'a\\040b' \"$(printf '\\377\\302\\205')\"; do mkdir \"w/$n\" && mount -t tmpfs t \"w/$n\"; done",
         scratch.path("").display()
     );
-    let srt = Srt::new(&scratch)
-        .allow_write("w")
-        .current_dir(scratch.path(""));
+    let srt = writing(&scratch, "w");
     // The working directory is entered before the mounts exist, so the grant is by name.
     std::fs::create_dir(scratch.path("w")).expect("the name is free");
     let prepare = prepare.replace("mkdir w && ", "");
     let script = "for d in w/*; do touch \"$d/f\" && echo written; done; touch f 2>/dev/null && echo OUT; true";
-    let ran = after(&prepare, srt, &["sh", "-c", script]);
+    let ran = after(&prepare, srt, script);
     assert_eq!(ran.stdout, "written\n".repeat(4), "{}", ran.stderr);
 }
 
@@ -132,13 +129,9 @@ fn other_names_of_a_denied_tree_are_covered_too() {
         scratch.path("").display()
     );
     let script = "for f in w/denied/below/f w/whole/below/f w/part/f x/whole/denied/below/f; do cat $f 2>/dev/null; (echo w >> $f) 2>/dev/null && echo write $f; done; true";
-    let srt = || {
-        Srt::new(&scratch)
-            .allow_write("w")
-            .current_dir(scratch.path(""))
-    };
+    let srt = || writing(&scratch, "w");
 
-    let control = after(&prepare, srt(), &["sh", "-c", script]);
+    let control = after(&prepare, srt(), script);
     assert_eq!(
         control.stdout.matches(&canary).count(),
         4,
@@ -147,13 +140,9 @@ fn other_names_of_a_denied_tree_are_covered_too() {
     );
     assert_eq!(control.stdout.matches("write").count(), 3);
 
-    let read = after(&prepare, srt().deny_read("w/denied"), &["sh", "-c", script]);
+    let read = after(&prepare, srt().deny_read("w/denied"), script);
     assert_eq!(read.stdout, "", "{}", read.stderr);
-    let write = after(
-        &prepare,
-        srt().deny_write("w/denied"),
-        &["sh", "-c", script],
-    );
+    let write = after(&prepare, srt().deny_write("w/denied"), script);
     assert_eq!(write.stdout.matches("write").count(), 0, "{}", write.stdout);
 }
 
@@ -170,10 +159,8 @@ fn device_nodes_of_the_host_cannot_be_opened_below_a_grant() {
         work.display()
     );
     let script = "head -c 3 w/zero | wc -c; ls w";
-    let srt = Srt::new(&scratch)
-        .allow_write("w")
-        .current_dir(scratch.path(""));
-    let ran = after(&prepare, srt, &["sh", "-c", script]);
+    let srt = writing(&scratch, "w");
+    let ran = after(&prepare, srt, script);
     assert_eq!(ran.stdout, "3\n0\nzero\n", "{}", ran.stderr);
 }
 

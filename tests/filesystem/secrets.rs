@@ -266,6 +266,15 @@ fn a_project_that_is_not_trusted_opens_no_store() {
         r#"{"filesystem":{"protectSecrets":false}}"#,
     );
     assert!(project("{}").shows(&canary), "the control");
+    // Narrowing what the user grants to a store must not name the store.
+    for wide in [
+        r#"{"filesystem":{"allowWrite":["~"]}}"#,
+        r#"{"filesystem":{"allowRead":["~"]}}"#,
+    ] {
+        scratch.file("home/.srt-settings.json", wide);
+        let narrow = wide.replace('~', "~/.aws");
+        assert!(!project(&narrow).shows(&canary), "{narrow}");
+    }
     fs::remove_file(scratch.path("home/.srt-settings.json")).expect("it was made");
     for text in [
         r#"{"filesystem":{"allowRead":["~/.aws"]}}"#,

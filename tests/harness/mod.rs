@@ -391,7 +391,17 @@ pub fn probe(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// Puts words before a command: `faultwrap.py EPERM mount --`.
+/// Compiles a program or library in C into `scratch`; `None` without a compiler.
+pub fn compiled(scratch: &Scratch, source: &Path, flags: &[&str]) -> Option<PathBuf> {
+    let built = scratch.path("compiled");
+    let mut cc = Command::new("cc");
+    cc.args(flags).arg("-o").arg(&built).arg(source);
+    let status = cc.status().ok()?;
+    assert!(status.success(), "{} is faulty", source.display());
+    Some(built)
+}
+
+/// Puts words before a command: `env -i`.
 pub fn wrapped(words: &[impl AsRef<OsStr>], command: &Command) -> Command {
     let mut wrapped = Command::new(&words[0]);
     wrapped.args(&words[1..]);
@@ -406,6 +416,16 @@ pub fn wrapped(words: &[impl AsRef<OsStr>], command: &Command) -> Command {
         };
     }
     wrapped
+}
+
+/// Runs a command on a kernel that answers `errno` to `calls`, names with commas between.
+pub fn with_fault(errno: &str, calls: &str, command: &Command) -> Ran {
+    let faultwrap = probe("faultwrap.py");
+    let faultwrap = faultwrap.to_str().expect("the source is in an ASCII path");
+    run(&mut wrapped(
+        &["python3", faultwrap, errno, calls, "--"],
+        command,
+    ))
 }
 
 /// Finds the living processes that have `marker` in their arguments or environment.

@@ -7,33 +7,81 @@ use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::harness::{Ran, Scratch, is_root, run};
+use crate::harness::{Ran, Scratch, Srt, canary, is_root, run};
 
 /// Addresses of RFC 5737, in a network that exists for this test alone.
 const CLIENT: &str = "198.51.100.1";
 /// Where the server is.
 pub const SERVER: &str = "198.51.100.2";
 
-/// Makes `www/repo.git` with one file, to be served as plain files.
-pub fn repository(scratch: &Scratch, content: &str) -> Result<(), String> {
-    scratch.file("work/file", content);
-    scratch.dir("www");
-    let script = "git init -q && git add file &&
-        git -c user.name=t -c user.email=t@example.org commit -q -m t &&
-        git clone -q --bare . ../www/repo.git && git -C ../www/repo.git update-server-info";
-    let mut command = Command::new("sh");
-    command.args(["-c", script]);
-    command.current_dir(scratch.path("work"));
-    command.env("HOME", scratch.dir("home"));
-    match run(&mut command) {
-        Ran { status: 0, .. } => Ok(()),
-        ran => Err(format!("git does not run here: {}", ran.stderr.trim())),
+/// A git repository that the server offers as plain files.
+#[derive(Debug)]
+pub struct Served<'s> {
+    scratch: &'s Scratch,
+    network: Network,
+    /// What its only file holds.
+    content: String,
+}
+
+impl<'s> Served<'s> {
+    /// Makes the repository and serves it, or says why it cannot.
+    pub fn start(scratch: &'s Scratch) -> Result<Self, String> {
+        let content = canary();
+        scratch.file("work/file", &content);
+        scratch.dir("www");
+        let script = "git init -q && git add file &&
+            git -c user.name=t -c user.email=t@example.org commit -q -m t &&
+            git clone -q --bare . ../www/repo.git && git -C ../www/repo.git update-server-info";
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command.current_dir(scratch.path("work"));
+        command.env("HOME", scratch.dir("home"));
+        let ran = run(&mut command);
+        if ran.status != 0 {
+            return Err(format!("git does not run here: {}", ran.stderr.trim()));
+        }
+        let network = Network::start(scratch)?;
+        Ok(Self {
+            scratch,
+            network,
+            content,
+        })
+    }
+
+    /// Clones it outside, into a new directory.
+    pub fn clone_outside(&self, name: &str) -> Ran {
+        let [git, args @ ..] = self.words(name);
+        run(&mut self.network.inside(Command::new(git).args(args)))
+    }
+
+    /// Clones it in a sandbox that may write into the new directory.
+    pub fn clone_inside(&self, name: &str, srt: Srt) -> Ran {
+        let words = self.words(name);
+        let srt = srt.allow_write(self.scratch.path(name));
+        run(&mut self.network.inside(&mut srt.into_command(&words)))
+    }
+
+    fn words(&self, name: &str) -> [String; 5] {
+        let url = format!("http://{SERVER}:8080/repo.git");
+        let target = self.scratch.dir(name).join("clone");
+        ["git", "clone", "-q", &url, target.to_str().expect("UTF-8")].map(str::to_owned)
+    }
+
+    /// Tells whether a clone into this directory has what was committed.
+    pub fn is_cloned(&self, name: &str) -> bool {
+        let file = self.scratch.path(name).join("clone/file");
+        fs::read_to_string(file).is_ok_and(|content| content == self.content)
+    }
+
+    /// Returns how many requests the server has seen.
+    pub fn hits(&self) -> usize {
+        self.network.hits()
     }
 }
 
 /// Two network namespaces with a cable between them, and a server in the farther one.
 #[derive(Debug)]
-pub struct Network {
+struct Network {
     holder: Child,
     pid: String,
     log: PathBuf,
@@ -70,7 +118,7 @@ server.serve_forever()
 
 impl Network {
     /// Makes the network and starts the server, or says why it cannot.
-    pub fn start(scratch: &Scratch) -> Result<Self, String> {
+    fn start(scratch: &Scratch) -> Result<Self, String> {
         let log = scratch.path("requests");
         let mut command = Command::new("unshare");
         if !is_root() {
@@ -98,7 +146,7 @@ impl Network {
     }
 
     /// Returns `command` as one that runs in the nearer namespace.
-    pub fn inside(&self, command: &mut Command) -> Command {
+    fn inside(&self, command: &mut Command) -> Command {
         let mut nsenter = Command::new("nsenter");
         nsenter.args(["--target", &self.pid, "--net"]);
         if !is_root() {
@@ -118,8 +166,7 @@ impl Network {
         nsenter
     }
 
-    /// Returns how many requests the server has seen.
-    pub fn hits(&self) -> usize {
+    fn hits(&self) -> usize {
         let log = fs::read_to_string(&self.log).expect("the holder made it");
         log.matches("\"GET ").count()
     }

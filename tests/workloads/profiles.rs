@@ -2,14 +2,13 @@
 //! is added only where the tool is set up here to ask another registry than the public one.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use sandbox_runtime::settings::{Flags, Search, Settings};
 
-use super::harness::{Ran, Scratch, Srt, canary, skip};
-use super::network::{Network, SERVER, repository};
+use super::harness::{Ran, Scratch, Srt, skip};
+use super::network::{SERVER, Served};
 use super::{Cargo, MANIFEST, Npm, assert_refused, host_of, pip_environment, python_with_pip};
 use super::{answer, hosts, run, tree};
 
@@ -160,40 +159,25 @@ fn cargo_builds_with_the_profile_rust() {
 #[test]
 fn git_clones_with_the_profile_git_and_a_host_of_ones_own() {
     let scratch = Scratch::new("profile-git");
-    let secret = canary();
-    if let Err(reason) = repository(&scratch, &secret) {
-        return skip(&reason);
-    }
-    let network = match Network::start(&scratch) {
-        Ok(network) => network,
+    let served = match Served::start(&scratch) {
+        Ok(served) => served,
         Err(reason) => return skip(&reason),
     };
-    let url = format!("http://{SERVER}:8080/repo.git");
-    let clone = |name: &str| {
-        let target = scratch.dir(name).join("clone");
-        ["git", "clone", "-q", &url, target.to_str().expect("UTF-8")].map(str::to_owned)
-    };
-    let file = |name: &str| -> PathBuf { scratch.path(name).join("clone/file") };
-
     let own = BTreeSet::from([SERVER.to_owned()]);
-    let srt = with_profile(&scratch, "git", &own).allow_write(scratch.dir("inside"));
-    let ran = run(&mut network.inside(&mut srt.into_command(&clone("inside")))).succeeds();
+    let srt = with_profile(&scratch, "git", &own);
+    let ran = served.clone_inside("inside", srt).succeeds();
     assert_quiet(&ran);
-    assert_eq!(
-        fs::read_to_string(file("inside")).expect("it was cloned"),
-        secret
-    );
+    assert!(served.is_cloned("inside"));
 
     let events = scratch.path("events.jsonl");
-    let srt = with_profile(&scratch, "git", &BTreeSet::new());
-    let srt = srt.allow_write(scratch.dir("refused")).events(&events);
-    let ran = run(&mut network.inside(&mut srt.into_command(&clone("refused"))));
-    assert_refused(&ran.fails(), &events, SERVER);
-    assert!(!file("refused").exists());
+    let srt = with_profile(&scratch, "git", &BTreeSet::new()).events(&events);
+    let ran = served.clone_inside("refused", srt).fails();
+    assert_refused(&ran, &events, SERVER);
+    assert!(!served.is_cloned("refused"));
 }
 
 /// Starts a tool outside, in a home of its own: the caller's settings would apply there alone.
-fn outside(words: &[impl AsRef<str>], scratch: &Scratch) -> Command {
+pub(super) fn outside(words: &[impl AsRef<str>], scratch: &Scratch) -> Command {
     let mut words = words.iter().map(AsRef::as_ref);
     let mut command = Command::new(words.next().expect("there is a program"));
     command.args(words).env("HOME", scratch.dir("home-outside"));
@@ -201,7 +185,7 @@ fn outside(words: &[impl AsRef<str>], scratch: &Scratch) -> Command {
 }
 
 /// Starts from a profile, with the hosts that the tool asks here and the profile does not name.
-fn with_profile(scratch: &Scratch, name: &str, asked: &BTreeSet<String>) -> Srt {
+pub(super) fn with_profile(scratch: &Scratch, name: &str, asked: &BTreeSet<String>) -> Srt {
     let mut flags = vec!["--profile".to_owned(), name.to_owned()];
     for host in asked_beyond(asked, name) {
         flags.extend(["--allow-domain".to_owned(), host]);
@@ -232,7 +216,7 @@ fn granted(profile: &str) -> BTreeSet<String> {
 
 /// Expects that `srt` itself said nothing.
 #[track_caller]
-fn assert_quiet(ran: &Ran) {
+pub(super) fn assert_quiet(ran: &Ran) {
     let said = ran.stderr.lines().find(|line| line.starts_with("srt: "));
     assert_eq!(said, None);
 }

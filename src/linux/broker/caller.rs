@@ -52,6 +52,11 @@ impl<'b> Caller<'b> {
         self.id
     }
 
+    /// Returns its number, which is its own as long as it waits.
+    pub(super) fn thread(&self) -> i32 {
+        self.thread
+    }
+
     /// Tells whether it still waits for the answer.
     pub(super) fn is_waiting(&self) -> bool {
         sys::is_pending(self.listener, self.id)
@@ -137,18 +142,18 @@ pub(super) fn errno(errno: rustix::io::Errno) -> Errno {
     Errno::from_raw(errno.raw_os_error())
 }
 
-fn pidfd_open(pid: i32, flags: PidfdFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn pidfd_open(pid: i32, flags: PidfdFlags) -> Result<OwnedFd, Errno> {
     let pid = rustix::process::Pid::from_raw(pid).ok_or(Errno::ESRCH)?;
     rustix::process::pidfd_open(pid, flags).map_err(errno)
 }
 
 /// Opens the directory of a thread in our `/proc`.
-fn open_proc(thread: i32) -> Result<OwnedFd, Errno> {
+pub(super) fn open_proc(thread: i32) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     openat(CWD, format!("/proc/{thread}"), flags, Mode::empty()).map_err(errno)
 }
 
-fn status_of(proc: &OwnedFd) -> Result<String, Errno> {
+pub(super) fn status_of(proc: &OwnedFd) -> Result<String, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = openat(proc, Path::new("status"), flags, Mode::empty()).map_err(errno)?;
     let mut text = String::new();
@@ -158,7 +163,7 @@ fn status_of(proc: &OwnedFd) -> Result<String, Errno> {
 }
 
 /// Returns the number at `index` of the line that starts with `field`.
-fn number_at(status: &str, field: &str, index: usize) -> Option<i32> {
+pub(super) fn number_at(status: &str, field: &str, index: usize) -> Option<i32> {
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     line.split_whitespace().nth(index)?.parse().ok()
 }

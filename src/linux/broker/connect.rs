@@ -14,11 +14,14 @@ use super::{Shared, Worker, resolve};
 use crate::audit::event::{Code, Event, Kind, Rule, Suggest, Verdict};
 use crate::linux::executor::{self, Destination, MAX_ADDRESS};
 use crate::linux::sys;
-use crate::linux::unix_diag::{Inode, UnixDiag};
+use crate::linux::unix_diag::{Listening, UnixDiag};
 
 /// Where the path of a Unix address starts, and how long the whole is at most; see unix(7).
 const PATH_OFFSET: usize = 2;
 const MAX_UNIX_ADDRESS: usize = 110;
+
+/// f_type of ext2, ext3 and ext4; see linux/magic.h.
+const EXT4_SUPER_MAGIC: i64 = 0xef53;
 
 /// Performs `connect(socket, address, length)`.
 pub(super) fn perform(
@@ -47,7 +50,7 @@ pub(super) fn perform(
         return have_executed(broker, worker, caller, &socket, to);
     };
     let place = resolve::open(caller, path)?;
-    match side_of(broker, &namespace, &place)? {
+    match side_of(broker, caller, &namespace, &place)? {
         Side::Inside => {
             let to = Destination::Place(place.as_fd());
             have_executed(broker, worker, caller, &socket, to)
@@ -113,13 +116,27 @@ fn path_of<'a>(socket: &OwnedFd, address: &'a [u8]) -> Result<Option<&'a [u8]>, 
 }
 
 /// Decides on a place, which is held open: nothing can take its inode number meanwhile.
-fn side_of(broker: &Shared, namespace: &Namespace, place: &OwnedFd) -> Result<Side, Errno> {
+fn side_of(
+    broker: &Shared,
+    caller: &Caller<'_>,
+    namespace: &Namespace,
+    place: &OwnedFd,
+) -> Result<Side, Errno> {
     let found = rustix::fs::fstat(place).map_err(errno)?;
     if FileType::from_raw_mode(found.st_mode) != FileType::Socket {
         return Ok(Side::Inside);
     }
-    let inode = Inode::of(&found);
-    if inode.is_some_and(|inode| broker.namespaces.listens_at(namespace, inode)) {
+    let numbers = Numbers::of(place, &found)?;
+    let own = broker.namespaces.listening_at(namespace, numbers.ino);
+    let networks = match numbers.are_its_own {
+        true => Vec::new(),
+        false => broker.namespaces.networks(namespace, caller),
+    };
+    let is_there = |socket: &Listening| match numbers.are_its_own {
+        true => socket.dev == numbers.dev,
+        false => broker.bound.is_at(&networks, socket, place),
+    };
+    if own.iter().any(is_there) {
         return Ok(Side::Inside);
     }
     let path = path_to(place)?;
@@ -131,14 +148,42 @@ fn side_of(broker: &Shared, namespace: &Namespace, place: &OwnedFd) -> Result<Si
         return Ok(Side::Outside);
     }
     // A kernel that cannot tell is one that says no.
-    let listens =
-        |diag: &UnixDiag| inode.is_some_and(|inode| diag.listens_at(inode).unwrap_or(false));
-    if broker.host_sockets().is_some_and(listens) {
+    let listening = |diag: &UnixDiag| diag.listening_at(numbers.ino).unwrap_or_default();
+    // Which of two answers is given; no more depends on it.
+    let may_be_there = |socket: &Listening| !numbers.are_its_own || socket.dev == numbers.dev;
+    let host = broker.host_sockets().map(listening).unwrap_or_default();
+    if host.iter().any(may_be_there) {
         record(broker, &path, Verdict::Denied, Code::SocketUnlisted, None);
         return Err(Errno::EACCES);
     }
     // Nobody we know of listens: programs remove such a leftover and take its name.
     Err(Errno::ECONNREFUSED)
+}
+
+/// What `UNIX_DIAG` would tell of a socket that is bound to a place.
+#[derive(Debug, Clone, Copy)]
+struct Numbers {
+    dev: u32,
+    ino: u32,
+    /// No other inode has both: the file system has one tree of numbers of 32 bits.
+    are_its_own: bool,
+}
+
+impl Numbers {
+    fn of(place: &OwnedFd, found: &rustix::fs::Stat) -> Result<Self, Errno> {
+        let (major, minor) = (
+            rustix::fs::major(found.st_dev),
+            rustix::fs::minor(found.st_dev),
+        );
+        let [a, b, c, d, ..] = found.st_ino.to_le_bytes();
+        let system = rustix::fs::fstatfs(place).map_err(errno)?;
+        Ok(Self {
+            // dev_t inside the kernel: 12 bits and 20 bits.
+            dev: major << 20 | minor,
+            ino: u32::from_le_bytes([a, b, c, d]),
+            are_its_own: system.f_type == EXT4_SUPER_MAGIC,
+        })
+    }
 }
 
 /// Returns the path of a place in the sandbox's view, free of links.

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sched::{CloneFlags, setns};
 
+use super::caller::Caller;
 use crate::linux::sys::{self, Forked, Related};
-use crate::linux::unix_diag::{self, Inode, UnixDiag};
+use crate::linux::unix_diag::{self, Listening, UnixDiag};
 use crate::linux::{executor, passing};
 
 /// The sandbox's network namespace, and what is known of those below it.
@@ -90,21 +92,34 @@ impl Namespaces {
         Ok(false)
     }
 
-    /// Tells whether a Unix socket of the sandbox, or of the caller's own namespace in it,
-    /// listens at `inode`. A kernel that cannot tell is one that says no.
-    pub(super) fn listens_at(&self, namespace: &Namespace, inode: Inode) -> bool {
-        let here = self.own_sockets.listens_at(inode).unwrap_or(false);
-        here || match namespace {
-            Namespace::Own => false,
-            Namespace::Nested {
-                number,
-                network,
-                owner,
-            } => self
-                .sockets_of(*number, network, owner)
-                .and_then(|sockets| sockets.listens_at(inode))
-                .unwrap_or(false),
+    /// Returns the Unix sockets of the sandbox, and of the caller's own namespace in it, that
+    /// listen at an inode with this lower half. A kernel that cannot tell names none.
+    pub(super) fn listening_at(&self, namespace: &Namespace, ino: u32) -> Vec<Listening> {
+        let mut found = self.own_sockets.listening_at(ino).unwrap_or_default();
+        if let Namespace::Nested {
+            number,
+            network,
+            owner,
+        } = namespace
+        {
+            let nested = self.sockets_of(*number, network, owner);
+            let nested = nested.and_then(|sockets| sockets.listening_at(ino));
+            found.extend(nested.unwrap_or_default());
         }
+        found
+    }
+
+    /// Returns the inodes of the namespaces in which such a socket may be held.
+    pub(super) fn networks(&self, namespace: &Namespace, caller: &Caller<'_>) -> Vec<u64> {
+        let of_caller = network_of(caller.thread());
+        let own = match namespace {
+            Namespace::Own => None,
+            Namespace::Nested { .. } => self.own_sockets.with_socket(|socket| {
+                let network = sys::related(socket, Related::NetworkOfSocket).ok()?;
+                Some(rustix::fs::fstat(network).ok()?.st_ino)
+            }),
+        };
+        of_caller.into_iter().chain(own).collect()
     }
 
     fn sockets_of(
@@ -128,6 +143,12 @@ impl Namespaces {
     fn nested(&self) -> MutexGuard<'_, HashMap<u64, Arc<UnixDiag>>> {
         self.nested.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the inode of the network namespace of a process.
+pub(super) fn network_of(pid: i32) -> Option<u64> {
+    let found = std::fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
+    Some(found.ino())
 }
 
 /// Opens a netlink socket for `UNIX_DIAG` in another network namespace. Who made a user

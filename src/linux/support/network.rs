@@ -11,7 +11,7 @@ use rustix::net::{
 
 use super::probe::{Lack, Need, On, Row};
 use crate::linux::sys;
-use crate::linux::unix_diag::{self, Inode, UnixDiag};
+use crate::linux::unix_diag::{self, UnixDiag};
 
 const NETWORK: Option<libc::c_int> = Some(libc::CLONE_NEWNET);
 
@@ -78,7 +78,7 @@ fn loopback_up() -> Result<(), Lack> {
 fn ask_sockets(_: (u32, u32)) -> Result<(), Lack> {
     const CALL: &str = "socket(NETLINK_SOCK_DIAG)";
     let diag = UnixDiag::new(unix_diag::open().on(CALL)?);
-    diag.listens_at(Inode { dev: 0, ino: 0 }).map(drop).on(CALL)
+    diag.listening_at(0).map(drop).on(CALL)
 }
 
 // From linux/netlink.h, linux/rtnetlink.h and linux/netfilter/nf_tables.h.

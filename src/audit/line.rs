@@ -1,0 +1,165 @@
+//! The line on which the events of our own processes and threads reach the launcher.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+
+use super::Audit;
+
+/// The launcher's end. The other one is for [`Audit::sent_over`].
+#[derive(Debug)]
+pub(crate) struct Line(OwnedFd);
+
+const MAX_DATAGRAM: usize = 64 * 1024;
+
+/// Events recorded before the launcher looks at its signals again: they must get their turn
+/// beside a command that asks without pause.
+const BATCH: usize = 64;
+
+impl Line {
+    /// Makes both ends.
+    ///
+    /// # Errors
+    /// The process has too many descriptors.
+    pub(crate) fn pair() -> io::Result<(Self, OwnedFd)> {
+        let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+        let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        Ok((Self(ours), theirs))
+    }
+
+    /// Returns the descriptor that is readable when something has come.
+    pub(crate) fn descriptor(&self) -> &OwnedFd {
+        &self.0
+    }
+
+    /// Waits for what is sent before any event; empty once the other end is closed.
+    ///
+    /// # Errors
+    /// A signal came.
+    pub(crate) fn receive(&self) -> io::Result<Vec<u8>> {
+        let mut datagram = vec![0; MAX_DATAGRAM];
+        let (len, _) = rustix::net::recv(&self.0, datagram.as_mut_slice(), RecvFlags::empty())?;
+        datagram.truncate(len);
+        Ok(datagram)
+    }
+
+    /// Records events that have come, without waiting for more, and not all of very many.
+    pub(crate) fn record(&self, audit: &Audit) {
+        for _ in 0..BATCH {
+            if !self.record_next(audit) {
+                return;
+            }
+        }
+    }
+
+    /// Records everything that is still to come until the other end is closed, for at most
+    /// `patience`.
+    pub(crate) fn record_rest(&self, audit: &Audit, patience: Duration) {
+        if !audit.is_recording() {
+            return;
+        }
+        let deadline = Instant::now() + patience;
+        let mut fds = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
+            match poll(&mut fds, left) {
+                Ok(1..) if self.record_next(audit) => {}
+                Err(Errno::EINTR) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Records one event that has come; tells whether there was one.
+    fn record_next(&self, audit: &Audit) -> bool {
+        let mut datagram = vec![0; MAX_DATAGRAM];
+        let received = rustix::net::recv(&self.0, datagram.as_mut_slice(), RecvFlags::DONTWAIT);
+        let Ok((len @ 1.., _)) = received else {
+            return false;
+        };
+        audit.record_received(&datagram[..len]);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::audit::event::{Code, Event, Kind};
+    use crate::audit::sink::Verbosity;
+
+    /// Records in a file of the test's own, which is removed when `look` is through.
+    fn with_file(name: &str, look: impl FnOnce(&Audit, &dyn Fn() -> Vec<String>)) {
+        let name = format!("srt-unit-{}-{name}", std::process::id());
+        let path = Path::new("/tmp").join(name);
+        let audit = Audit::to_file(&path, "run", Verbosity::Quiet).unwrap();
+        let lines = || {
+            let text = std::fs::read_to_string(&path).unwrap();
+            text.lines().map(str::to_owned).collect()
+        };
+        look(&audit, &lines);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    fn send(audit: &Audit, count: usize) {
+        for number in 0..count {
+            let target = number.to_string();
+            audit.record(&Event {
+                target: Some(&target),
+                ..Event::new(Kind::Socket, "connect", Code::SocketUnlisted)
+            });
+        }
+    }
+
+    #[test]
+    fn events_arrive_in_turn_a_batch_at_a_time() {
+        with_file("batch", |audit, lines| {
+            let (line, theirs) = Line::pair().unwrap();
+            send(&audit.sent_over(theirs), BATCH + 3);
+            line.record(audit);
+            assert_eq!(lines().len(), BATCH);
+            line.record(audit);
+            line.record(audit);
+            let lines = lines();
+            assert_eq!(lines.len(), BATCH + 3);
+            for (number, line) in lines.iter().enumerate() {
+                assert!(line.contains(&format!(r#""target":"{number}""#)), "{line}");
+            }
+        });
+    }
+
+    #[test]
+    fn the_rest_is_waited_for_until_the_other_end_is_closed_and_no_longer() {
+        with_file("rest", |audit, lines| {
+            let (line, theirs) = Line::pair().unwrap();
+            let sender = audit.sent_over(theirs);
+            let started = Instant::now();
+            line.record_rest(audit, Duration::from_millis(100));
+            assert!((90..5000).contains(&started.elapsed().as_millis()));
+
+            let sending = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(50));
+                send(&sender, 2000);
+            });
+            line.record_rest(audit, Duration::from_secs(60));
+            assert_eq!(lines().len(), 2000);
+            sending.join().unwrap();
+            assert_eq!(line.receive().unwrap(), b"");
+        });
+    }
+
+    #[test]
+    fn nobody_sends_where_nobody_records() {
+        let (line, theirs) = Line::pair().unwrap();
+        let audit = Audit::none(Verbosity::Quiet);
+        send(&audit.sent_over(theirs), 1);
+        assert_eq!(line.receive().unwrap(), b"");
+    }
+}

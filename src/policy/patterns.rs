@@ -1,0 +1,151 @@
+//! Patterns of paths, replaced by what they match when a run starts.
+
+mod glob;
+mod walk;
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use self::glob::Glob;
+use walk::Closed;
+
+use super::host::Host;
+use super::path::{anchored, entry_error, has_pattern};
+use crate::error::Result;
+use crate::settings::{Entry, Settings};
+
+/// Settings whose lists of paths name paths alone.
+#[derive(Debug)]
+pub(super) struct Expanded<'a> {
+    pub(super) settings: Cow<'a, Settings>,
+    /// Patterns that grant nothing, for the user to read.
+    pub(super) warnings: Vec<String>,
+    /// Patterns that deny nothing.
+    pub(super) notes: Vec<String>,
+}
+
+/// The lists of paths that take patterns, and what becomes of a directory that cannot be listed.
+const LISTS: [(&str, Closed); 4] = [
+    ("filesystem.denyRead", Closed::Matches),
+    ("filesystem.allowRead", Closed::Passes),
+    ("filesystem.allowWrite", Closed::Passes),
+    ("filesystem.denyWrite", Closed::Matches),
+];
+
+impl<'a> Expanded<'a> {
+    /// Replaces every pattern of the four lists, of the system's bounds and of what an
+    /// untrusted project narrows to.
+    ///
+    /// # Errors
+    /// A pattern has no meaning, or to match it too many names would have to be looked at.
+    pub(super) fn of(settings: &'a Settings, host: &Host) -> Result<Self> {
+        let files = &settings.filesystem;
+        let own = [
+            &files.deny_read,
+            &files.allow_read,
+            &files.allow_write,
+            &files.deny_write,
+        ];
+        let bounds = [&settings.ceiling, &settings.narrowing];
+        let bounds = bounds
+            .into_iter()
+            .flat_map(|values| LISTS.map(|(key, _)| values.list(key)));
+        let mut all = own.into_iter().map(Vec::as_slice).chain(bounds).flatten();
+        let mut expanded = Self {
+            settings: Cow::Borrowed(settings),
+            warnings: Vec::new(),
+            notes: Vec::new(),
+        };
+        if all.any(is_pattern) {
+            let mut settings = settings.clone();
+            expanded.expand_all(&mut settings, host)?;
+            expanded.settings = Cow::Owned(settings);
+        }
+        Ok(expanded)
+    }
+
+    fn expand_all(&mut self, settings: &mut Settings, host: &Host) -> Result<()> {
+        let files = &mut settings.filesystem;
+        let own = [
+            &mut files.deny_read,
+            &mut files.allow_read,
+            &mut files.allow_write,
+            &mut files.deny_write,
+        ];
+        for (list, (_, closed)) in own.into_iter().zip(LISTS) {
+            *list = self.expand(list, closed, host)?;
+        }
+        for values in [&mut settings.ceiling, &mut settings.narrowing] {
+            for (key, closed) in LISTS {
+                if let Some(list) = values.list_mut(key) {
+                    *list = self.expand(list, closed, host)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn expand(&mut self, entries: &[Entry], closed: Closed, host: &Host) -> Result<Vec<Entry>> {
+        let mut expanded = Vec::with_capacity(entries.len());
+        for entry in entries {
+            if !is_pattern(entry) {
+                expanded.push(entry.clone());
+                continue;
+            }
+            let found = matches(entry, closed, host)?;
+            if found.is_empty() {
+                let text = format!("{} `{}` matches nothing", entry.origin.name(), entry.text);
+                match closed {
+                    Closed::Passes => self.warnings.push(text),
+                    Closed::Matches => self.notes.push(format!(
+                        "{text}: what appears during the run is not covered"
+                    )),
+                }
+            }
+            expanded.extend(found);
+        }
+        Ok(expanded)
+    }
+}
+
+/// Tells whether an entry stands for the paths that fit it.
+fn is_pattern(entry: &Entry) -> bool {
+    !entry.literal && entry.found.is_none() && has_pattern(&entry.text)
+}
+
+fn matches(entry: &Entry, closed: Closed, host: &Host) -> Result<Vec<Entry>> {
+    let wrong = |what: &str| {
+        entry_error(entry, what).with_hint(
+            "for a name that holds such a character write { \"path\": …, \"literal\": true }",
+        )
+    };
+    let place = anchored(entry, host)?;
+    let text = place
+        .to_str()
+        .ok_or_else(|| wrong("starts at a directory that is not UTF-8"))?;
+    let only_directories = entry.text.ends_with('/');
+    let globs = Glob::parse(text).map_err(wrong)?;
+    let mut found = Vec::new();
+    // Names may hold these characters too, as `[id].tsx` does.
+    if place.symlink_metadata().is_ok() {
+        found.push(place.clone());
+    }
+    for glob in globs {
+        found.extend(walk::find(&glob, closed).map_err(|limit| {
+            entry_error(
+                entry,
+                &format!("would take looking at more than {limit} names"),
+            )
+            .with_hint("start it with the directory to look in")
+        })?);
+    }
+    found.sort();
+    found.dedup();
+    if only_directories {
+        found.retain(|path| Path::is_dir(path));
+    }
+    Ok(found.into_iter().map(|path| entry.matching(path)).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,147 @@
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use ::glob::Pattern;
+
+use super::glob::Step;
+use super::*;
+
+fn steps(text: &str) -> Vec<Vec<Step>> {
+    let globs = Glob::parse(text).expect(text);
+    globs.into_iter().map(|Glob(steps)| steps).collect()
+}
+
+#[test]
+fn a_pattern_is_read_step_by_step() {
+    let name = |name: &str| Step::Name(name.into());
+    let fitting = |name: &str| Step::Fitting(Pattern::new(name).unwrap());
+    let table = [
+        ("/a/*.pem", vec![vec![name("a"), fitting("*.pem")]]),
+        (
+            "/a/**/b",
+            vec![vec![name("a"), Step::Directories, name("b")]],
+        ),
+        (
+            "/a/**/**/b",
+            vec![vec![name("a"), Step::Directories, name("b")]],
+        ),
+        ("/a/**", vec![vec![name("a")]]),
+        ("/**/", vec![vec![]]),
+        (
+            "/{a,b}/c",
+            vec![vec![name("a"), name("c")], vec![name("b"), name("c")]],
+        ),
+        (
+            "/{a/x,b}",
+            vec![vec![name("a"), name("x")], vec![name("b")]],
+        ),
+        (
+            "/{a,{b,c}}",
+            vec![vec![name("a")], vec![name("b")], vec![name("c")]],
+        ),
+        ("/[a-c]", vec![vec![fitting("[a-c]")]]),
+    ];
+    for (text, expected) in table {
+        assert_eq!(steps(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_would_match_nothing_is_an_error() {
+    let wrong = [
+        "/a/[", "/a/]", "/a/[]", "/a/[!]", "/a/[z-a]", "/a/[[a]", "/{a", "/a}", "/{a}", "/{}",
+        "/a**", "/**a/b", "/a/../*", "/a\\*",
+    ];
+    for text in wrong {
+        assert!(Glob::parse(text).is_err(), "{text}");
+    }
+    let many = "{a,b}".repeat(11);
+    assert!(Glob::parse(&format!("/{many}")).is_err());
+}
+
+#[test]
+fn names_fit_as_they_do_in_a_shell_but_for_the_dot() {
+    let table = [
+        ("*", ".env", true),
+        ("*.pem", "a.pem", true),
+        ("*.pem", "a.pem2", false),
+        ("?", "ä", true),
+        ("?", "ab", false),
+        ("[a-c]x", "bx", true),
+        ("[!a-c]x", "bx", false),
+        ("[!a-c]x", "dx", true),
+        ("a*b*c", "aXbYc", true),
+        ("*\n*", "a\nb", true),
+    ];
+    for (pattern, name, expected) in table {
+        let fitting = Pattern::new(pattern).unwrap();
+        assert_eq!(
+            glob::fits(&fitting, name.as_ref()),
+            expected,
+            "{pattern} {name}"
+        );
+    }
+    let key = Pattern::new("*.key").unwrap();
+    assert!(glob::fits(&key, OsStr::from_bytes(b"\xff.key")));
+}
+
+#[test]
+fn a_tree_is_searched_where_it_can_match() {
+    let dir = std::env::temp_dir().join(format!("srt-patterns-{}", std::process::id()));
+    let files = [
+        ".env",
+        "a/.env",
+        "a/b/c/d/e/f/g/h/i/j/k/.env",
+        ".hidden/.env",
+        "a/x.pem",
+        "b/x.pem",
+        "a/new\nline/.env",
+        "only/[id].tsx",
+    ];
+    for file in files {
+        let file = dir.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "").unwrap();
+    }
+    symlink(".", dir.join("a/loop")).unwrap();
+    symlink("../a", dir.join("b/to-a")).unwrap();
+    let found = |pattern: &str| {
+        let globs = Glob::parse(&format!("{}/{pattern}", dir.display())).expect(pattern);
+        let mut found: Vec<PathBuf> = Vec::new();
+        for glob in globs {
+            found.extend(walk::find(&glob, Closed::Matches).expect(pattern));
+        }
+        found.sort();
+        let below = found.iter().map(|path| path.strip_prefix(&dir).unwrap());
+        below
+            .map(|path| path.to_str().unwrap().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        found("**/.env"),
+        [
+            ".env",
+            ".hidden/.env",
+            "a/.env",
+            "a/b/c/d/e/f/g/h/i/j/k/.env",
+            "a/new\nline/.env"
+        ]
+    );
+    assert_eq!(found("{a,b}/*.pem"), ["a/x.pem", "b/x.pem"]);
+    assert_eq!(found("*/to-a/*.pem"), ["b/to-a/x.pem"]);
+    assert_eq!(found("a/**"), ["a"]);
+    assert_eq!(found("missing/**/x"), [""; 0]);
+    assert_eq!(found("**/**/x.pem"), ["a/x.pem", "b/x.pem"]);
+    std::fs::remove_dir_all(dir).unwrap();
+}
+
+#[test]
+fn a_search_of_everything_ends() {
+    let [glob] = &Glob::parse("/usr/**/no-file-has-this-name").unwrap()[..] else {
+        panic!("one alternative")
+    };
+    // Either it looks everywhere and finds nothing, or it says that this is too much.
+    assert!(walk::find(glob, Closed::Passes).map_or(true, |found| found.is_empty()));
+}

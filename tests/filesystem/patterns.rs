@@ -1,0 +1,202 @@
+//! Patterns in the four lists: what matches at the start is ruled, and nothing is skipped.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::harness::{Scratch, Srt, canary, is_root, outside, skip};
+use super::{content, listing};
+
+/// A tree with a secret in files that patterns find in different ways.
+fn tree(scratch: &Scratch) -> (String, [&'static str; 5]) {
+    let canary = canary();
+    let files = [
+        ".env",
+        "a/.env",
+        "a/b/c/d/e/f/g/h/i/j/k/l/.env",
+        ".hidden/dir/.env",
+        "a/new\nline/.env",
+    ];
+    for file in files {
+        scratch.file(&format!("cwd/{file}"), &canary);
+    }
+    (canary, files)
+}
+
+#[test]
+fn every_file_that_fits_is_hidden_however_deep() {
+    let scratch = Scratch::new("hidden");
+    let (canary, files) = tree(&scratch);
+    let script = "find . -name .env -exec cat {} +; cat a/b/c/d/e/f/g/h/i/j/k/l/.env";
+    assert!(outside(&format!("cd {} && {script}", scratch.path("cwd").display())).shows(&canary));
+    for pattern in [
+        "**/.env",
+        "./**/.env",
+        "**/.e?v",
+        "**/.[d-f]nv",
+        "**/{.env,other}",
+    ] {
+        let ran = Srt::new(&scratch).deny_read(pattern).sh(script);
+        assert!(!ran.shows(&canary), "{pattern}: {}", ran.stdout);
+    }
+    let absolute = format!("{}/**/.env", scratch.path("cwd").display());
+    assert!(
+        !Srt::new(&scratch)
+            .deny_read(absolute)
+            .sh(script)
+            .shows(&canary)
+    );
+    for file in files {
+        assert_eq!(content(&scratch.path(&format!("cwd/{file}"))), canary);
+    }
+    // One level is one level.
+    let ran = Srt::new(&scratch)
+        .deny_read("*/.env")
+        .sh("cat .env; cat a/.env");
+    assert_eq!(ran.stdout, canary);
+}
+
+#[test]
+fn grants_and_their_exceptions_take_patterns() {
+    let scratch = Scratch::new("grants");
+    for dir in ["packages/one/src", "packages/two/src", "packages/two/dist"] {
+        scratch.dir(&format!("cwd/{dir}"));
+    }
+    scratch.file("cwd/packages/one/src/kept.lock", "kept");
+    let script = "for d in packages/*/*; do touch $d/made 2>/dev/null; done; echo x >packages/one/src/kept.lock; true";
+    let srt = Srt::new(&scratch).allow_write("packages/*/src");
+    srt.deny_write("**/*.lock").sh(script).succeeds();
+    let made = |dir: &str| listing(&scratch.path(&format!("cwd/packages/{dir}")));
+    assert_eq!(made("one/src"), ["kept.lock", "made"]);
+    assert_eq!(made("two/src"), ["made"]);
+    assert!(made("two/dist").is_empty());
+    assert_eq!(
+        content(&scratch.path("cwd/packages/one/src/kept.lock")),
+        "kept"
+    );
+
+    let shown = Srt::new(&scratch)
+        .deny_read("packages")
+        .allow_read("packages/*/src");
+    let ran = shown.sh("find packages -type d | sort").succeeds();
+    assert!(
+        ran.shows("packages/one/src") && !ran.shows("dist"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn a_link_that_fits_is_hidden_with_what_it_leads_to() {
+    let scratch = Scratch::new("links");
+    let canary = canary();
+    scratch.file("cwd/real/value", &canary);
+    symlink("real/value", scratch.path("cwd/link.secret")).expect("the directory is ours");
+    let ran = Srt::new(&scratch)
+        .deny_read("*.secret")
+        .sh("cat link.secret real/value");
+    assert!(!ran.shows(&canary), "{}", ran.stdout);
+    let control = Srt::new(&scratch)
+        .deny_read("*.other")
+        .sh("cat link.secret real/value");
+    assert!(control.shows(&canary));
+}
+
+#[test]
+fn a_name_with_such_characters_is_matched_by_itself() {
+    let scratch = Scratch::new("itself");
+    let canary = canary();
+    scratch.file("cwd/[id].tsx", &canary);
+    scratch.file("cwd/i.tsx", &canary);
+    let read = "cat '[id].tsx'";
+    assert!(
+        !Srt::new(&scratch)
+            .deny_read("[id].tsx")
+            .sh(read)
+            .shows(&canary)
+    );
+    assert!(
+        !Srt::new(&scratch)
+            .deny_read("[id].tsx")
+            .sh("cat i.tsx")
+            .shows(&canary)
+    );
+    let literal =
+        || Srt::new(&scratch).with_literal("filesystem.denyRead", scratch.path("cwd/[id].tsx"));
+    assert!(!literal().sh(read).shows(&canary));
+    assert!(literal().sh("cat i.tsx").shows(&canary));
+}
+
+#[test]
+fn what_cannot_be_enforced_is_refused_and_what_matches_nothing_is_said() {
+    let scratch = Scratch::new("refused");
+    for wrong in ["a/[", "a/[]x", "{a", "a**", "a/../*", "/**/*.pem"] {
+        let ran = Srt::new(&scratch).deny_read(wrong).sh("true");
+        ran.is_refused("filesystem.denyRead");
+    }
+    let ran = Srt::new(&scratch)
+        .allow_write("none/*")
+        .sh("true")
+        .succeeds();
+    assert!(
+        ran.stderr.contains("`none/*` matches nothing"),
+        "{}",
+        ran.stderr
+    );
+    let ran = Srt::new(&scratch)
+        .flags(&["-v"])
+        .deny_read("none/*")
+        .sh("true");
+    assert!(ran.succeeds().stderr.contains("`none/*` matches nothing"));
+}
+
+#[test]
+fn a_directory_that_cannot_be_listed_is_denied_whole() {
+    let scratch = Scratch::new("closed");
+    if is_root() {
+        skip("root lists every directory");
+        return;
+    }
+    let canary = canary();
+    scratch.file("cwd/closed/known", &canary);
+    outside(&format!(
+        "chmod 311 {}/closed",
+        scratch.path("cwd").display()
+    ))
+    .succeeds();
+    let read = "cat closed/known";
+    assert!(
+        Srt::new(&scratch)
+            .deny_read("open/*")
+            .sh(read)
+            .shows(&canary)
+    );
+    assert!(
+        !Srt::new(&scratch)
+            .deny_read("closed/kn*")
+            .sh(read)
+            .shows(&canary)
+    );
+    assert!(
+        !Srt::new(&scratch)
+            .deny_read("**/known")
+            .sh(read)
+            .shows(&canary)
+    );
+    outside(&format!(
+        "chmod 755 {}/closed",
+        scratch.path("cwd").display()
+    ))
+    .succeeds();
+}
+
+#[test]
+fn a_directory_alone_fits_a_pattern_that_ends_in_a_slash() {
+    let scratch = Scratch::new("slash");
+    scratch.dir("cwd/d1");
+    scratch.file("cwd/d2", "kept");
+    let script = "touch d1/made; echo x >d2; true";
+    Srt::new(&scratch).allow_write("d?/").sh(script).succeeds();
+    assert_eq!(listing(&scratch.path("cwd/d1")), ["made"]);
+    assert_eq!(content(&scratch.path("cwd/d2")), "kept");
+    assert!(fs::metadata(scratch.path("cwd/d2")).is_ok());
+}
