@@ -122,6 +122,9 @@ pub enum Code {
     /// `filesystem.disabled` switches the rules for files off.
     #[serde(rename = "weakening.filesystem.disabled")]
     FilesOpen,
+    /// `filesystem.protectSecrets` shows the stores of secrets.
+    #[serde(rename = "weakening.filesystem.secrets")]
+    SecretsShown,
     /// `allowNestedUserNamespaces` lets user namespaces be made, without mounts.
     #[serde(rename = "weakening.nesting.userns")]
     NestingUserns,
@@ -131,9 +134,6 @@ pub enum Code {
     /// A run inside a sandbox, without namespaces of its own.
     #[serde(rename = "weakening.nested.inner")]
     NestedInner,
-    /// `filesystem.protectSecrets` shows the stores of secrets.
-    #[serde(rename = "weakening.filesystem.secrets")]
-    SecretsShown,
 }
 
 /// The rule that decided, and where it stands.

@@ -160,11 +160,10 @@ impl Prepared {
     /// Every worker takes a call, performs it, however long that takes, and comes back for
     /// the next: while one of them blocks, another takes over.
     pub(crate) fn start(self, ends: Ends, policy: Sockets, audit: Audit) -> io::Result<Broker> {
-        let namespaces = Namespaces::new(ends.unix_diag)?;
         // KERNEL(6.6): before, each wake-up may take another processor, and longer.
         drop(sys::wake_in_turns(ends.listener.as_fd()));
         let shared = Arc::new(Shared {
-            namespaces,
+            namespaces: Namespaces::new(ends.unix_diag)?,
             bound: Bound::default(),
             host_sockets: OnceLock::new(),
             listener: ends.listener,

@@ -7,7 +7,7 @@
 
 mod closing;
 mod mounts;
-mod related;
+mod types;
 
 use std::ffi::{c_int, c_uint};
 use std::io;
@@ -19,16 +19,7 @@ use nix::unistd::Pid;
 
 pub(crate) use closing::{close_all_but, set_close_on_exec_but};
 pub(crate) use mounts::{MountAttr, mount_setattr, mount_setattr_recursive};
-pub(crate) use related::Related;
-
-/// Which side of a fork this is.
-#[derive(Debug)]
-pub(crate) enum Forked {
-    /// The new process.
-    Child,
-    /// The old process, with the new one's pid and, where asked for, its pidfd.
-    Parent(Pid, OwnedFd),
-}
+pub(crate) use types::{Disposition, Forked, Notification, Related};
 
 /// Clones this process into new namespaces; `flags` are `CLONE_NEW*`.
 ///
@@ -229,18 +220,6 @@ fn install_seccomp_with(program: &[libc::sock_filter], flags: libc::c_ulong) -> 
     })
 }
 
-/// One call that a filter stopped and that waits for an answer.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Notification {
-    /// What the answer goes to.
-    pub(crate) id: u64,
-    /// The calling thread, as this process sees it.
-    pub(crate) thread: i32,
-    /// Number of the call.
-    pub(crate) call: i64,
-    pub(crate) args: [u64; 6],
-}
-
 /// Waits for the next stopped call.
 pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
     // SAFETY: seccomp_notif is plain integers, for which all zeroes is a valid value.
@@ -419,13 +398,6 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
         libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
     }))
     .map(drop)
-}
-
-/// What a signal does in this process before we touch it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Disposition {
-    Default,
-    Ignored,
 }
 
 /// Reads whether `signal` is ignored.

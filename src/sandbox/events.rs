@@ -64,6 +64,12 @@ pub(super) fn record_weakenings(
             Code::FilesOpen,
         ),
         (
+            !settings.filesystem.protects_secrets,
+            "filesystem.protectSecrets",
+            "shows every store of secrets: what it allows to be reached can be told them",
+            Code::SecretsShown,
+        ),
+        (
             policy.nesting == Nesting::Userns,
             "allowNestedUserNamespaces",
             "lets the command make user namespaces: kernel code that only root reaches is in its \
@@ -84,12 +90,6 @@ pub(super) fn record_weakenings(
             "has this run inside a sandbox confined by Landlock and filters alone, within what \
              that sandbox allows: processes and Unix sockets of it are in reach",
             Code::NestedInner,
-        ),
-        (
-            !settings.filesystem.protects_secrets,
-            "filesystem.protectSecrets",
-            "shows every store of secrets: what it allows to be reached can be told them",
-            Code::SecretsShown,
         ),
     ];
     for (_, key, what, code) in switches.into_iter().filter(|(on, ..)| *on) {

@@ -147,10 +147,9 @@ fn side_of(
         record(broker, &path, Verdict::Allowed, Code::SocketListed, rule);
         return Ok(Side::Outside);
     }
-    // A kernel that cannot tell is one that says no.
-    let listening = |diag: &UnixDiag| diag.listening_at(numbers.ino).unwrap_or_default();
     // Which of two answers is given; no more depends on it.
     let may_be_there = |socket: &Listening| !numbers.are_its_own || socket.dev == numbers.dev;
+    let listening = |diag: &UnixDiag| diag.listening_at(numbers.ino).unwrap_or_default();
     let host = broker.host_sockets().map(listening).unwrap_or_default();
     if host.iter().any(may_be_there) {
         record(broker, &path, Verdict::Denied, Code::SocketUnlisted, None);

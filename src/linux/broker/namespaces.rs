@@ -93,7 +93,7 @@ impl Namespaces {
     }
 
     /// Returns the Unix sockets of the sandbox, and of the caller's own namespace in it, that
-    /// listen at an inode with this lower half. A kernel that cannot tell names none.
+    /// listen at an inode with this lower half. A kernel that cannot tell is one that says no.
     pub(super) fn listening_at(&self, namespace: &Namespace, ino: u32) -> Vec<Listening> {
         let mut found = self.own_sockets.listening_at(ino).unwrap_or_default();
         if let Namespace::Nested {

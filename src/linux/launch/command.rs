@@ -9,7 +9,6 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::unistd::execve;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::caller::Caller;
@@ -109,8 +108,7 @@ fn execute(plan: &Plan) -> Failure {
         .is_some_and(|word| !word.as_bytes().contains(&b'/'));
     let mut last = Errno::ENOENT;
     for program in &plan.programs {
-        let Err(errno) = execve(program, &plan.argv, &plan.env);
-        match errno {
+        match replace(program, &plan.argv, plan) {
             Errno::ENOEXEC => return execute_script(plan, program),
             // What lies in a directory on PATH that cannot be searched was not found.
             Errno::EACCES if searched && !exists(program) => {}
@@ -133,8 +131,15 @@ fn exists(program: &CString) -> bool {
 fn execute_script(plan: &Plan, script: &CString) -> Failure {
     let mut argv = vec![SCRIPT_SHELL.to_owned(), script.clone()];
     argv.extend(plan.argv.iter().skip(1).cloned());
-    let Err(errno) = execve(SCRIPT_SHELL, &argv, &plan.env);
-    failed_to_execute(plan, errno)
+    failed_to_execute(plan, replace(SCRIPT_SHELL, &argv, plan))
+}
+
+/// Executes a program in place of this process; returns only on failure.
+fn replace(program: &CStr, argv: &[CString], plan: &Plan) -> Errno {
+    match nix::unistd::execve(program, argv, &plan.env) {
+        Ok(never) => match never {},
+        Err(errno) => errno,
+    }
 }
 
 /// Tells "not found" from "found but not executable" by the errors a shell tells them by.
