@@ -60,9 +60,11 @@ fn check_files(policy: &Filesystem) -> Result<()> {
         .filter(|path| policy.access(path) != Access::Hidden)
         .collect();
     let mut open = Vec::new();
-    for path in boundaries.iter().map(|path| path.as_path()) {
+    for real in boundaries {
+        let path = real.as_path();
         let around = path.parent().map(|parent| policy.access(parent));
         let holds = match policy.access(path) {
+            Access::Read if policy.filtered(real).is_some() => false,
             Access::Write => true,
             Access::Read => around != Some(Access::Write) || is_read_only(path),
             Access::Hidden => around == Some(Access::Hidden) || is_covered(path, &shown),
@@ -74,6 +76,7 @@ fn check_files(policy: &Filesystem) -> Result<()> {
                 path.display(),
                 match policy.access(path) {
                     Access::Hidden => "read",
+                    _ if policy.filtered(real).is_some() => "read whole",
                     _ => "written",
                 },
             ));

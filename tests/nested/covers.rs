@@ -216,6 +216,32 @@ fn no_attack_uncovers_what_settings_deny() {
 }
 
 #[test]
+fn stores_of_secrets_stay_hidden_and_filtered() {
+    let scratch = Scratch::new("stores");
+    let secret = canary();
+    let whole = scratch.file("home/.aws/credentials", &secret);
+    let store = whole.parent().expect("it has one");
+    let text = format!("registry=https://example.org\n//example.org/:_authToken={secret}\n");
+    let mixed = scratch.file("home/.npmrc", &text);
+    let words = [word("hidden", store), word("filtered", &mixed)];
+    let control = attack(&["--control"], &words);
+    let native = run(Command::new(&control[0]).args(&control[1..])).succeeds();
+    for path in [store, &mixed] {
+        let key = ("umount".to_owned(), path.display().to_string());
+        assert_eq!(answers(&native)[&key], "read", "{path:?}");
+    }
+    for grade in ["userns", "mounts"] {
+        let srt = graded(&scratch, grade).allow_write(scratch.path("home"));
+        let ran = srt.env("PYTHONPATH", probes()).run(&attack(&[], &words));
+        let ran = ran.succeeds();
+        assert_eq!(came_through(&answers(&ran)), [""; 0], "{grade}");
+        assert!(!ran.shows(&secret));
+    }
+    assert_eq!(fs::read_to_string(&mixed).expect("it is there"), text);
+    assert_eq!(fs::read_to_string(&whole).expect("it is there"), secret);
+}
+
+#[test]
 fn settings_and_runs_of_others_stay_covered() {
     let scratch = Scratch::new("ours");
     let secret = canary();

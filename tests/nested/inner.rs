@@ -133,6 +133,28 @@ fn a_rule_that_landlock_cannot_keep_is_refused_unless_the_outer_run_keeps_it() {
 }
 
 #[test]
+fn stores_of_secrets_are_those_the_outer_run_hides() {
+    let scratch = Scratch::new("stores");
+    let secret = canary();
+    let store = scratch.file("home/.aws/credentials", &secret);
+    let mixed = scratch.file("home/.npmrc", format!("//e.org/:_authToken={secret}\n"));
+    let rules = settings(&scratch, "inner", &json!({ "nested": "inner" }));
+    let words = inner(&rules, "cat ~/.aws/* ~/.npmrc; true");
+    for srt in outer(&scratch) {
+        let ran = srt.run(&words).succeeds();
+        assert!(!ran.shows(&secret), "{}", ran.stdout);
+    }
+    for srt in outer(&scratch) {
+        let srt = srt.set("filesystem.protectSecrets", false.into());
+        let ran = srt
+            .run(&words)
+            .is_refused("from being read inside a sandbox");
+        let mixed = format!("cannot keep {} from being read whole", mixed.display());
+        assert!(ran.shows(&mixed) && store.exists(), "{}", ran.stderr);
+    }
+}
+
+#[test]
 fn an_empty_file_is_not_taken_for_a_hidden_one() {
     let scratch = Scratch::new("empty");
     let file = scratch.file("empty", "");

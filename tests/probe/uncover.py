@@ -4,12 +4,12 @@
 usage: uncover.py [--control] PREY...    one line each: `ATTACK PREY ANSWER`
        uncover.py --list                 the names of the attacks
 
-PREY is KIND=PATH or KIND=PATH//BELOW. KIND is `hidden`, a directory or file that shows nothing, or
-`closed`, one that is not to be written. The attack is on PATH, and what counts is what BELOW it shows
-or takes. ANSWER is `read`, where a hidden path showed something, `wrote`, where a closed one took a
-write, `moved`, where its name could be moved away, `kept` where none of it came, or the errno name of
-the step that was refused. What `wrote` wrote is what stood there, or a file named `uncovered`; what
-was `moved` is moved back.
+PREY is KIND=PATH or KIND=PATH//BELOW. KIND is `hidden`, a directory or file that shows nothing,
+`filtered`, a file that shows no `canary`, or `closed`, one that is not to be written. The attack is on
+PATH, and what counts is what BELOW it shows or takes. ANSWER is `read`, where a hidden path showed
+something or a filtered one that word, `wrote`, where a closed one took a write, `moved`, where its name
+could be moved away, `kept` where none of it came, or the errno name of the step that was refused. What
+`wrote` wrote is what stood there, or a file named `uncovered`; what was `moved` is moved back.
 
 With --control the covers are made by this program, in the namespaces in which it attacks them:
 there they are its own to take away. Each attack runs in a child of its own. Linux on x86_64 and
@@ -399,6 +399,13 @@ def shows(path):
     return False
 
 
+def tells(path):
+    """Tells whether a filtered file shows what is taken out of it."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return b"canary" in file.read()
+    return False
+
+
 def takes(path):
     """Tells whether a closed path takes a write that changes nothing, or a new file."""
     with contextlib.suppress(OSError):
@@ -429,8 +436,8 @@ def attempt(name, kind, path):
         return errno.errorcode.get(error.errno, str(error.errno))
     if found is None:
         return "moved"
-    judge = shows if kind == "hidden" else takes
-    words = {"hidden": "read", "closed": "wrote"}
+    judge = {"hidden": shows, "filtered": tells, "closed": takes}[kind]
+    words = {"hidden": "read", "filtered": "read", "closed": "wrote"}
     came = any(judge(os.path.join(place, below) if below else place) for place in found)
     return words[kind] if came else "kept"
 

@@ -12,7 +12,8 @@ use rustix::fs::{AtFlags, StatxFlags, statx};
 use rustix::net::sockopt;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd};
 
-use super::caller::{self, Caller};
+use super::caller;
+use super::namespaces::network_of;
 use crate::linux::sys;
 use crate::linux::unix_diag::Listening;
 
@@ -37,12 +38,12 @@ const MAX_REMEMBERED: usize = 4096;
 const MAX_DESCRIPTORS: i32 = 1 << 16;
 
 impl Bound {
-    /// Tells whether `socket` of the network namespace of `caller` is bound to `place`. One
-    /// that no process there holds, though it is on its way to one, counts as elsewhere.
-    pub(super) fn is_at(&self, caller: &Caller<'_>, socket: &Listening, place: &OwnedFd) -> bool {
+    /// Tells whether `socket` is bound to `place`. One that no process in these `networks`
+    /// holds, though it is on its way to one, counts as elsewhere.
+    pub(super) fn is_at(&self, networks: &[u64], socket: &Listening, place: &OwnedFd) -> bool {
         let known = self.places().get(&socket.cookie).copied();
         let bound = known.or_else(|| {
-            let bound = asked(caller, socket.cookie)?;
+            let bound = asked(networks, socket.cookie)?;
             let mut places = self.places();
             if places.len() >= MAX_REMEMBERED {
                 places.clear();
@@ -71,16 +72,14 @@ impl Identity {
 }
 
 /// Finds the socket among the descriptors of the sandbox, and asks it.
-fn asked(caller: &Caller<'_>, cookie: u64) -> Option<Identity> {
-    let link = |pid: i32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-    let of_caller = link(caller.thread())?;
+fn asked(networks: &[u64], cookie: u64) -> Option<Identity> {
     let pids = fs::read_dir("/proc").ok()?.flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut found = pids.filter_map(|pid| {
         // Before the look at its namespace: a process that has taken the number since is not
         // the one that is asked for descriptors.
         let pidfd = caller::pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        (link(pid)? == of_caller).then_some(())?;
+        networks.contains(&network_of(pid)?).then_some(())?;
         descriptor_of(pid, &pidfd, cookie)
     });
     let place = sys::bound_place(found.next()?.as_fd()).ok()?;

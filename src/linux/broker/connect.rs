@@ -128,9 +128,13 @@ fn side_of(
     }
     let numbers = Numbers::of(place, &found)?;
     let own = broker.namespaces.listening_at(namespace, numbers.ino);
+    let networks = match numbers.are_its_own {
+        true => Vec::new(),
+        false => broker.namespaces.networks(namespace, caller),
+    };
     let is_there = |socket: &Listening| match numbers.are_its_own {
         true => socket.dev == numbers.dev,
-        false => broker.bound.is_at(caller, socket, place),
+        false => broker.bound.is_at(&networks, socket, place),
     };
     if own.iter().any(is_there) {
         return Ok(Side::Inside);

@@ -3,10 +3,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sched::{CloneFlags, setns};
 
+use super::caller::Caller;
 use crate::linux::sys::{self, Forked, Related};
 use crate::linux::unix_diag::{self, Listening, UnixDiag};
 use crate::linux::{executor, passing};
@@ -107,6 +109,19 @@ impl Namespaces {
         found
     }
 
+    /// Returns the inodes of the namespaces in which such a socket may be held.
+    pub(super) fn networks(&self, namespace: &Namespace, caller: &Caller<'_>) -> Vec<u64> {
+        let of_caller = network_of(caller.thread());
+        let own = match namespace {
+            Namespace::Own => None,
+            Namespace::Nested { .. } => self.own_sockets.with_socket(|socket| {
+                let network = sys::related(socket, Related::NetworkOfSocket).ok()?;
+                Some(rustix::fs::fstat(network).ok()?.st_ino)
+            }),
+        };
+        of_caller.into_iter().chain(own).collect()
+    }
+
     fn sockets_of(
         &self,
         number: u64,
@@ -128,6 +143,12 @@ impl Namespaces {
     fn nested(&self) -> MutexGuard<'_, HashMap<u64, Arc<UnixDiag>>> {
         self.nested.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the inode of the network namespace of a process.
+pub(super) fn network_of(pid: i32) -> Option<u64> {
+    let found = std::fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
+    Some(found.ino())
 }
 
 /// Opens a netlink socket for `UNIX_DIAG` in another network namespace. Who made a user
