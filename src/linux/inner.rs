@@ -64,7 +64,7 @@ fn check_files(policy: &Filesystem) -> Result<()> {
         let path = real.as_path();
         let around = path.parent().map(|parent| policy.access(parent));
         let holds = match policy.access(path) {
-            Access::Read if policy.filtered(real).is_some() => false,
+            Access::Read if policy.redacted(real).is_some() => false,
             Access::Write => true,
             Access::Read => around != Some(Access::Write) || is_read_only(path),
             Access::Hidden => around == Some(Access::Hidden) || is_covered(path, &shown),
@@ -76,7 +76,7 @@ fn check_files(policy: &Filesystem) -> Result<()> {
                 path.display(),
                 match policy.access(path) {
                     Access::Hidden => "read",
-                    _ if policy.filtered(real).is_some() => "read whole",
+                    _ if policy.redacted(real).is_some() => "read whole",
                     _ => "written",
                 },
             ));
