@@ -349,3 +349,80 @@ fn a_root_command_owns_nothing_of_root_but_files() {
     let words = ["cat", file.to_str().expect("ASCII")];
     Srt::new(&scratch).run(&words).fails();
 }
+
+#[test]
+fn a_program_in_memory_or_behind_its_loader_is_confined_like_any() {
+    let scratch = Scratch::new("memory");
+    scratch.dir("closed");
+    let script = "
+import os, subprocess, sys
+program = os.memfd_create('program', 0)
+os.write(program, open('/usr/bin/touch', 'rb').read())
+name = lambda way: os.path.join(sys.argv[1], way)
+subprocess.run([f'/proc/self/fd/{program}', name('memory')], pass_fds=[program])
+subprocess.run(['/lib64/ld-linux-x86-64.so.2', '/usr/bin/touch', name('loader')])
+subprocess.run(['sh', '-c', 'touch \"$0\"', name('script')])
+print('done')
+";
+    let closed = scratch.path("closed");
+    let closed = closed.to_str().expect("UTF-8");
+    let made = || fs::read_dir(closed).expect("it was made").count();
+    if !std::path::Path::new("/lib64/ld-linux-x86-64.so.2").exists() {
+        return skip("the loader of this architecture has another name");
+    }
+    let ran = Srt::new(&scratch).run(&["python3", "-c", script, closed]);
+    assert_eq!(ran.succeeds().stdout, "done\n");
+    assert_eq!(made(), 0);
+    let mut control = Command::new("python3");
+    run(control.args(["-c", script, closed])).succeeds();
+    assert_eq!(made(), 3, "the control");
+}
+
+#[test]
+fn no_signal_reaches_the_caller_by_way_of_a_shared_descriptor() {
+    let scratch = Scratch::new("setown");
+    let mut victim = Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .expect("sleep is there");
+    let script = format!(
+        "import fcntl; fcntl.fcntl(1, fcntl.F_SETOWN, {}); print('set')",
+        victim.id()
+    );
+    assert!(run(Command::new("python3").args(["-c", &script])).shows("set"));
+    let ran = Srt::new(&scratch).run(&["python3", "-c", &script]);
+    assert!(ran.stderr.contains("ProcessLookupError"), "{}", ran.stderr);
+    assert!(matches!(victim.try_wait(), Ok(None)), "it still runs");
+    victim.kill().expect("our child");
+    victim.wait().expect("our child");
+}
+
+#[test]
+fn nothing_runs_before_others_on_a_processor_or_disk() {
+    let scratch = Scratch::new("scheduling");
+    if !is_root() {
+        return skip("an ordinary user may do none of it outside");
+    }
+    for act in [
+        "chrt -f 1 true",
+        "b=$(nice); nice -n -5 sh -c \"[ \\$(nice) -lt $b ]\"",
+        "ionice -c1 true",
+    ] {
+        outside(act).succeeds();
+        assert_ne!(Srt::new(&scratch).sh(act).status, 0, "{act}");
+    }
+    let script = "echo -999 >/proc/self/oom_score_adj && cat /proc/self/oom_score_adj";
+    assert_eq!(outside(script).stdout, "-999\n");
+    assert!(!Srt::new(&scratch).sh(script).shows("-999"));
+}
+
+#[test]
+fn a_debugger_works_among_the_commands_own_processes() {
+    let scratch = Scratch::new("debugger");
+    if outside("strace -V").status != 0 {
+        return skip("strace is not installed");
+    }
+    let ran = Srt::new(&scratch)
+        .sh("strace -f -o /dev/stdout sh -c 'true; /bin/true' | grep -c 'execve.* = 0'");
+    assert_eq!(ran.succeeds().stdout, "2\n");
+}

@@ -262,7 +262,6 @@ impl Stack {
     /// Adds a layer that may widen, as far as the ceiling goes.
     fn add(&mut self, values: Values) {
         for (key, value) in values.iter() {
-            let key = schema::get(key).expect("values are read by the table");
             self.check_ceiling(key, value);
         }
         self.values.add(values);
@@ -271,12 +270,11 @@ impl Stack {
     /// Adds a layer that may only narrow.
     fn narrow(&mut self, values: Values) {
         let mut rest = Values::default();
-        for (path, value) in values.iter() {
-            let key = schema::get(path).expect("values are read by the table");
+        for (key, value) in values.iter() {
             match key.effect {
                 Effect::Grant(relation) => self.narrow_grant(key, relation, value.clone()),
-                Effect::Neutral | Effect::Deny => rest.insert(path, value.clone()),
-                _ if self.is_narrower(key, value) => rest.insert(path, value.clone()),
+                Effect::Neutral | Effect::Deny => rest.insert(key.path, value.clone()),
+                _ if self.is_narrower(key, value) => rest.insert(key.path, value.clone()),
                 _ => self.problems.add(|| untrusted(key, value)),
             }
         }
@@ -391,7 +389,6 @@ impl Stack {
     /// Refuses relative paths of the system, and what looks like a variable nobody expanded.
     fn check_paths(&mut self, values: &Values, layer: Layer) {
         for (key, value) in values.iter() {
-            let key = schema::get(key).expect("values are read by the table");
             let Data::List(entries) = &value.data else {
                 continue;
             };

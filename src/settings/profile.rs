@@ -119,7 +119,7 @@ fn expand_into(
 fn refuse_relative(values: &Values) -> Result<()> {
     for (key, value) in values
         .iter()
-        .filter(|(key, _)| key.starts_with("filesystem."))
+        .filter(|(key, _)| key.path.starts_with("filesystem."))
     {
         let Data::List(entries) = &value.data else {
             continue;
@@ -129,8 +129,9 @@ fn refuse_relative(values: &Values) -> Result<()> {
             .find(|entry| !entry.text.starts_with(['/', '~']))
         {
             return Err(Error::settings(format!(
-                "{}: {key} {} is relative, which a profile's paths must not be",
+                "{}: {} {} is relative, which a profile's paths must not be",
                 entry.origin,
+                key.path,
                 quoted(&entry.text)
             )));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 
-use super::schema::{Key, Shape};
+use super::schema::{self, Key, Shape};
 use super::{Entry, Origin};
 
 /// The values of one layer or of several merged, by full key.
@@ -57,8 +57,12 @@ impl Values {
     }
 
     /// Returns all values with their keys, in the order of the keys.
-    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Value)> {
-        self.0.iter().map(|(key, value)| (*key, value))
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Key, &Value)> {
+        let known = |(path, value)| {
+            let key = schema::get(path).expect("values are read by the table");
+            (key, value)
+        };
+        self.0.iter().map(known)
     }
 
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Value> {

@@ -209,7 +209,7 @@ fn differs(key: &Key, value: &Value) -> bool {
 fn bounds(values: &Values) -> Vec<Line> {
     values
         .iter()
-        .flat_map(|(key, value)| lines(key, value))
+        .flat_map(|(key, value)| lines(key.path, value))
         .collect()
 }
 

@@ -53,7 +53,7 @@ pub(super) fn build(plan: &Plan) -> Result<(), Failure> {
     let root = copy(&host, Path::new("/"), attributes(*access))?;
     attach(&root, CWD, Path::new("/"))?;
     let tree = Tree { root };
-    // Copies can only be made of attached mounts before Linux 6.15. /dev is covered last.
+    // KERNEL(6.15): before, copies can only be made of attached mounts. /dev is covered last.
     let stand_ins = filesystems::tmpfs("0555")?;
     filesystems::make(&stand_ins, Path::new(EMPTY_DIRECTORY), FileKind::Directory)?;
     filesystems::make(&stand_ins, Path::new(EMPTY_FILE), FileKind::File)?;
