@@ -58,11 +58,10 @@ impl Values {
 
     /// Returns all values with their keys, in the order of the keys.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Key, &Value)> {
-        let known = |(path, value)| {
+        self.0.iter().map(|(path, value)| {
             let key = schema::get(path).expect("values are read by the table");
             (key, value)
-        };
-        self.0.iter().map(known)
+        })
     }
 
     pub(super) fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
