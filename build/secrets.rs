@@ -44,6 +44,7 @@ struct Redacted {
 enum Form {
     Lines,
     Json,
+    Xml,
 }
 
 /// Reads the file and returns the table as an expression.

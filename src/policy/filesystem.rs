@@ -178,6 +178,9 @@ impl Filesystem {
                 let path = alias.clone();
                 self.push(list, Rule { path, ..rule });
             }
+            if let Some(text) = self.redacted(path).map(str::to_owned) {
+                self.redacted.push((alias.clone(), text));
+            }
         }
     }
 

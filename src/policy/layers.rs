@@ -178,10 +178,13 @@ fn default_write(host: &Host) -> Vec<Entry> {
 
 /// Lists the stores of secrets that are there: to narrow a grant to one would open it.
 fn secret_places(host: &Host) -> Vec<Entry> {
-    let places = secrets::places(host).filter(|(_, place)| place.symlink_metadata().is_ok());
+    let homes = secrets::Homes::of(host);
+    let places = secrets::places(host, &homes);
+    let places = places.filter(|(_, place)| place.symlink_metadata().is_ok());
     let texts = places.filter_map(|(_, place)| place.into_os_string().into_string().ok());
-    let entries = texts.map(|text| built_in("filesystem.protectSecrets", &text));
-    entries.collect()
+    texts
+        .map(|text| built_in("filesystem.protectSecrets", &text))
+        .collect()
 }
 
 fn built_in(key: &'static str, text: &str) -> Entry {

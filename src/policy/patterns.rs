@@ -4,7 +4,7 @@ mod glob;
 mod walk;
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use self::glob::Glob;
 use walk::Closed;
@@ -119,19 +119,19 @@ fn matches(entry: &Entry, closed: Closed, host: &Host) -> Result<Vec<Entry>> {
             "for a name that holds such a character write { \"path\": …, \"literal\": true }",
         )
     };
-    let place = anchored(entry, host)?;
-    let text = place
-        .to_str()
-        .ok_or_else(|| wrong("starts at a directory that is not UTF-8"))?;
     let only_directories = entry.text.ends_with('/');
-    let globs = Glob::parse(text).map_err(wrong)?;
     let mut found = Vec::new();
     // Names may hold these characters too, as `[id].tsx` does.
-    if place.symlink_metadata().is_ok() {
-        found.push(place.clone());
+    let itself = anchored(entry, host)?;
+    if itself.symlink_metadata().is_ok() {
+        found.push(itself);
     }
-    for glob in globs {
-        found.extend(walk::find(&glob, closed).map_err(|limit| {
+    for text in glob::alternatives(&entry.text).map_err(wrong)? {
+        // Each for itself: `{~/a,/b}` starts at two places. What the start is called is no
+        // pattern, whatever its characters.
+        let (start, rest) = start_of(&text, entry, host)?;
+        let glob = Glob::parse(rest).map_err(wrong)?;
+        found.extend(walk::find(&start, &glob, closed).map_err(|limit| {
             entry_error(
                 entry,
                 &format!("would take looking at more than {limit} names"),
@@ -145,6 +145,19 @@ fn matches(entry: &Entry, closed: Closed, host: &Host) -> Result<Vec<Entry>> {
         found.retain(|path| Path::is_dir(path));
     }
     Ok(found.into_iter().map(|path| entry.matching(path)).collect())
+}
+
+/// Splits a pattern into the directory it starts at and what is below.
+fn start_of<'a>(text: &'a str, entry: &Entry, host: &Host) -> Result<(PathBuf, &'a str)> {
+    if let Some(rest) = text.strip_prefix('/') {
+        return Ok((PathBuf::from("/"), rest));
+    }
+    let (start, rest) = match text.strip_prefix('~') {
+        Some(_) => text.split_once('/').unwrap_or((text, "")),
+        None => (".", text),
+    };
+    let start = Entry::new(start, true, entry.origin.clone());
+    Ok((anchored(&start, host)?, rest))
 }
 
 #[cfg(test)]

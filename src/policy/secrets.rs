@@ -2,7 +2,8 @@
 
 mod redaction;
 
-use std::ffi::OsStr;
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 pub use redaction::{Form, Redaction, redact};
@@ -40,16 +41,78 @@ const MOVED: [(&str, &str); 3] = [
     ("~/.local/share/", "XDG_DATA_HOME"),
 ];
 
+/// The homes of the caller, with what each holds: to ask for a hundred names one by one takes
+/// a good part of a launch.
+#[derive(Debug)]
+pub struct Homes(Vec<Home>);
+
+#[derive(Debug)]
+struct Home {
+    path: PathBuf,
+    /// The names in it; `None` where it cannot be listed.
+    names: Option<HashSet<OsString>>,
+}
+
+impl Homes {
+    /// Looks at `HOME` and at the home of the account, which programs use where they are not
+    /// told otherwise.
+    pub fn of(host: &Host) -> Self {
+        let account = account_home(host.uid).filter(|home| host.home.as_ref() != Some(home));
+        let paths = host.home.iter().cloned().chain(account);
+        let homes = paths.map(|path| {
+            let names = path.read_dir().ok().and_then(|entries| {
+                let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+                names.collect::<Result<_, _>>().ok()
+            });
+            Home { path, names }
+        });
+        Self(homes.collect())
+    }
+
+    /// Tells whether a path is one of them or holds one.
+    pub fn hold(&self, path: &Path) -> bool {
+        self.0.iter().any(|home| home.path.starts_with(path))
+    }
+
+    fn having(&self, below: &str) -> impl Iterator<Item = PathBuf> {
+        let first = below.split('/').next().unwrap_or(below).to_owned();
+        let has = move |home: &&Home| {
+            let known = home.names.as_ref().filter(|_| !first.contains('*'));
+            known.is_none_or(|names| names.contains(OsStr::new(&first)))
+        };
+        self.0
+            .iter()
+            .filter(has)
+            .map(move |home| home.path.join(below))
+    }
+}
+
+/// Reads the home of an account from `/etc/passwd`; see passwd(5). Other sources may wait for
+/// a network.
+fn account_home(uid: u32) -> Option<PathBuf> {
+    let text = std::fs::read("/etc/passwd").ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let uid = uid.to_string();
+    let home = text.lines().find_map(|line| {
+        let mut fields = line.split(':').skip(2);
+        (fields.next() == Some(uid.as_str())).then(|| fields.nth(2))?
+    })?;
+    Some(PathBuf::from(home)).filter(|home| home.is_absolute())
+}
+
 /// Returns every store that may be on this machine with each of its places there.
-pub fn places(host: &Host) -> impl Iterator<Item = (&'static Store, PathBuf)> {
+pub fn places<'a>(
+    host: &'a Host,
+    homes: &'a Homes,
+) -> impl Iterator<Item = (&'static Store, PathBuf)> {
     STORES.iter().flat_map(move |store| {
         let places = store.places.iter();
-        let places = places.flat_map(move |place| on_host(place, host));
+        let places = places.flat_map(move |place| on_host(place, host, homes));
         places.flat_map(expanded).map(move |place| (store, place))
     })
 }
 
-fn on_host(place: &'static str, host: &Host) -> Vec<PathBuf> {
+fn on_host(place: &'static str, host: &Host, homes: &Homes) -> Vec<PathBuf> {
     if let Some(named) = place.strip_prefix('$') {
         let (name, below) = named.split_once('/').unwrap_or((named, ""));
         let value = host.var(name).unwrap_or_default();
@@ -60,7 +123,7 @@ fn on_host(place: &'static str, host: &Host) -> Vec<PathBuf> {
     let Some(below) = place.strip_prefix("~/") else {
         return vec![place.into()];
     };
-    let mut places: Vec<_> = host.home.iter().map(|home| home.join(below)).collect();
+    let mut places: Vec<_> = homes.having(below).collect();
     let moved = MOVED.iter().filter_map(|(from, name)| {
         let below = place.strip_prefix(from)?;
         let dir = host.var(name).map(PathBuf::from)?;

@@ -99,9 +99,9 @@ fn the_plan_has_a_line_for_each_thing_the_kernel_is_asked() {
     // So are the directories of other runs and the secrets of the machine, which are hidden.
     let runs = format!("/srt-{uid}");
     let is_fixed = |line: &&str| {
-        let of_host = line.ends_with(&runs) || line.starts_with("mount: hide /etc/");
-        let of_runs = line.starts_with("mount: hide ") && of_host;
-        !line.starts_with("seccomp: ") && !line.contains("/tmp/claude") && !of_runs
+        let hides = line.starts_with("mount: hide ") || line.starts_with("mount: without ");
+        let of_host = hides && (line.ends_with(&runs) || !line.contains(" $T/"));
+        !line.starts_with("seccomp: ") && !line.contains("/tmp/claude") && !of_host
     };
     let plan: Vec<_> = plan.lines().filter(is_fixed).collect();
     let expected = format!(

@@ -147,6 +147,29 @@ fn other_names_of_a_denied_tree_are_covered_too() {
 }
 
 #[test]
+fn other_names_of_a_store_of_secrets_show_no_more() {
+    let scratch = Scratch::new("alias-store");
+    let canary = canary();
+    scratch.file("home/.aws/credentials", &canary);
+    scratch.file("home/.npmrc", format!("_auth={canary}\nfund=false\n"));
+    scratch.dir("w/alias");
+    let root = scratch.path("");
+    let prepare = format!("cd {} && mount --bind home w/alias", root.display());
+    let script = "cat w/alias/.aws/credentials w/alias/.npmrc";
+    let open = writing(&scratch, "w").set("filesystem.protectSecrets", false.into());
+    let control = after(&prepare, open, script);
+    assert_eq!(
+        control.stdout.matches(&canary).count(),
+        2,
+        "{}",
+        control.stderr
+    );
+    let ran = after(&prepare, writing(&scratch, "w"), script);
+    assert!(!ran.shows(&canary), "{}", ran.stdout);
+    assert_eq!(ran.stdout, "fund=false\n", "{}", ran.stderr);
+}
+
+#[test]
 fn device_nodes_of_the_host_cannot_be_opened_below_a_grant() {
     let scratch = Scratch::new("nodes");
     let work = scratch.dir("w");

@@ -200,3 +200,94 @@ fn a_directory_alone_fits_a_pattern_that_ends_in_a_slash() {
     assert_eq!(content(&scratch.path("cwd/d2")), "kept");
     assert!(fs::metadata(scratch.path("cwd/d2")).is_ok());
 }
+
+#[test]
+fn what_a_directory_is_called_is_no_pattern() {
+    let scratch = Scratch::new("called");
+    let canary = canary();
+    scratch.file("cwd/[slug]/src/a.key", &canary);
+    scratch.file("cwd/s/src/a.key", &canary);
+    scratch.file("h[1]/a.key", &canary);
+    let cwd = scratch.path("cwd/[slug]");
+    let srt = || Srt::new(&scratch).current_dir(&cwd);
+    assert!(
+        srt()
+            .deny_read("src/*.pem")
+            .sh("cat src/a.key")
+            .shows(&canary)
+    );
+    assert!(
+        !srt()
+            .deny_read("src/*.key")
+            .sh("cat src/a.key")
+            .shows(&canary)
+    );
+    srt()
+        .allow_write("src/*.key")
+        .sh("echo x >../s/src/a.key; true");
+    assert_eq!(content(&scratch.path("cwd/s/src/a.key")), canary);
+    let home = || srt().env("HOME", scratch.path("h[1]"));
+    assert!(home().sh("cat $HOME/a.key").shows(&canary));
+    assert!(
+        !home()
+            .deny_read("~/*.key")
+            .sh("cat $HOME/a.key")
+            .shows(&canary)
+    );
+}
+
+#[test]
+fn each_alternative_starts_where_it_says() {
+    let scratch = Scratch::new("alternatives");
+    let canary = canary();
+    scratch.file("home/keys/a", &canary);
+    scratch.file("cwd/keys/a", &canary);
+    let absolute = scratch.path("cwd/keys");
+    let read = "cat $HOME/keys/a keys/a";
+    assert!(Srt::new(&scratch).sh(read).shows(&canary));
+    let both = format!("{{~/keys,{}}}/a", absolute.display());
+    assert!(!Srt::new(&scratch).deny_read(both).sh(read).shows(&canary));
+}
+
+#[test]
+fn a_grant_follows_no_link_that_was_not_named() {
+    let scratch = Scratch::new("planted");
+    let (out, work) = (scratch.dir("out"), scratch.dir("cwd/work"));
+    symlink(&out, work.join("x")).expect("the directory is ours");
+    scratch.dir("cwd/work/y");
+    for pattern in ["work/*", "work/*/", "**/x"] {
+        let script = format!("touch {}/made work/y/made; true", out.display());
+        Srt::new(&scratch).allow_write(pattern).sh(&script);
+        assert!(listing(&out).is_empty(), "{pattern}");
+    }
+    assert_eq!(listing(&work.join("y")), ["made"]);
+}
+
+#[test]
+fn what_is_closed_now_is_denied_all_the_same() {
+    let scratch = Scratch::new("closed-now");
+    if is_root() {
+        return skip("root enters every directory");
+    }
+    let canary = canary();
+    scratch.file("cwd/w/listed/k.key", &canary);
+    scratch.file("cwd/w/shut/k.key", &canary);
+    let mode = |mode: &str, name: &str| {
+        outside(&format!(
+            "chmod {mode} {}/w/{name}",
+            scratch.path("cwd").display()
+        ))
+        .succeeds();
+    };
+    let read = "chmod 700 w/listed w/shut; cat w/listed/k.key w/shut/k.key";
+    for pattern in ["w/listed/*.key", "w/*/k.key", "**/*.key"] {
+        (mode("444", "listed"), mode("000", "shut"));
+        let ran = Srt::new(&scratch)
+            .allow_write("w")
+            .deny_read(pattern)
+            .sh(read);
+        let shown = ran.stdout.matches(&canary).count();
+        assert_eq!(shown, usize::from(pattern == "w/listed/*.key"), "{pattern}");
+    }
+    (mode("700", "listed"), mode("700", "shut"));
+}

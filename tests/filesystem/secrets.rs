@@ -285,3 +285,81 @@ fn a_project_that_is_not_trusted_opens_no_store() {
         assert!(!project(text).shows(&canary), "{text}");
     }
 }
+
+#[test]
+fn a_file_of_two_names_is_shown_under_both() {
+    let scratch = Scratch::new("two-names");
+    let canary = canary();
+    let file = scratch.file(
+        "home/.cargo/config.toml",
+        format!("x = 1\ntoken = \"{canary}\"\n"),
+    );
+    fs::hard_link(file, scratch.path("home/.cargo/config")).expect("the name is free");
+    let ran = Srt::new(&scratch).sh("cat $HOME/.cargo/config $HOME/.cargo/config.toml");
+    assert_eq!(ran.succeeds().stdout, "x = 1\nx = 1\n");
+}
+
+#[test]
+fn a_pattern_that_opens_a_store_is_said() {
+    let scratch = Scratch::new("wide");
+    let canary = home_with(&scratch, &[".aws/credentials"]);
+    let read = "cat $HOME/.aws/credentials";
+    let ran = Srt::new(&scratch).allow_read("~/*").sh(read);
+    assert!(ran.shows(&canary));
+    assert!(
+        ran.stderr.contains("access keys of a cloud account"),
+        "{}",
+        ran.stderr
+    );
+    let named = Srt::new(&scratch).allow_read("~/.aws").sh(read).succeeds();
+    assert_eq!(named.stderr, "");
+}
+
+#[test]
+fn what_the_caller_could_make_readable_is_hidden_too() {
+    let scratch = Scratch::new("closed");
+    let canary = home_with(&scratch, &[".netrc", ".config/gh/hosts.yml"]);
+    for closed in [".netrc", ".config/gh"] {
+        let path = scratch.path(&format!("home/{closed}"));
+        outside(&format!("chmod 000 {}", path.display())).succeeds();
+    }
+    let script = "cd $HOME; chmod 700 .netrc .config/gh; cat .netrc .config/gh/hosts.yml";
+    let ran = Srt::new(&scratch).allow_write("~").sh(script);
+    assert!(!ran.shows(&canary), "{}", ran.stdout);
+    let open = Srt::new(&scratch).set("filesystem.protectSecrets", json!(false));
+    assert!(open.allow_write("~").sh(script).shows(&canary));
+}
+
+#[test]
+fn the_home_of_the_account_counts_where_home_is_another() {
+    let scratch = Scratch::new("account");
+    let canary = home_with(&scratch, &["real/.aws/credentials"]);
+    let real = scratch.path("home/real");
+    let (uid, gid) = (nix::unistd::getuid(), nix::unistd::getgid());
+    let passwd = format!("x:x:{uid}:{gid}::{}:/bin/sh\n", real.display());
+    let passwd = scratch.file("passwd", passwd);
+    let read = format!("cat {}/.aws/credentials", real.display());
+    let with_account = |srt: Srt| {
+        let srt = srt.into_command(&["sh", "-c", &read]);
+        let mount = format!(
+            "mount --bind {} /etc/passwd && exec \"$0\" \"$@\"",
+            passwd.display()
+        );
+        let namespace = if super::harness::is_root() {
+            "-m"
+        } else {
+            "-cm"
+        };
+        run(&mut super::harness::wrapped(
+            &["unshare", namespace, "sh", "-c", &mount],
+            &srt,
+        ))
+    };
+    let open = Srt::new(&scratch).set("filesystem.protectSecrets", json!(false));
+    let control = with_account(open);
+    if control.stderr.contains("unshare") {
+        return super::harness::skip("unshare has no --map-current-user");
+    }
+    assert!(control.shows(&canary), "{}", control.stderr);
+    assert!(!with_account(Srt::new(&scratch)).shows(&canary));
+}

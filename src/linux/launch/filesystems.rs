@@ -69,11 +69,14 @@ pub(super) fn make(dir: &OwnedFd, path: &Path, kind: FileKind) -> Result<(), Fai
     made.at_path(Step::FillTmpfs, path)
 }
 
-/// Makes a file at `path` below `dir` that holds `text`.
+/// Makes a file at `path` below `dir` that holds `text`, or leaves the one that is there: a
+/// file of several names has one content.
 pub(super) fn write(dir: &OwnedFd, path: &Path, text: &str) -> Result<(), Failure> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(dir, path, flags, Mode::from_raw_mode(0o444))
-        .at_path(Step::FillTmpfs, path)?;
+    let file = match rustix::fs::openat(dir, path, flags, Mode::from_raw_mode(0o444)) {
+        Err(Errno::EXIST) => return Ok(()),
+        opened => opened.at_path(Step::FillTmpfs, path)?,
+    };
     std::fs::File::from(file)
         .write_all(text.as_bytes())
         .at_path(Step::FillTmpfs, path)

@@ -86,7 +86,7 @@ impl RunDirectory {
         }
         let usual = base.join(format!("srt-{uid}"));
         match Self::create_below(&usual, uid) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) if is_taken(&error) => {}
             other => return other,
         }
         // Somebody else has taken the name, which everybody can guess. Another will do; what
@@ -268,6 +268,16 @@ fn bases(host: &Host, policy: &Filesystem) -> Vec<RealPath> {
     let mut bases: Vec<_> = bases.collect();
     bases.sort_by_key(|base| policy.access(base.as_path()) == Access::Write);
     bases
+}
+
+/// Tells whether a name leads to what somebody else made: a directory of another user, or no
+/// directory at all.
+fn is_taken(error: &io::Error) -> bool {
+    let kinds = [
+        io::ErrorKind::PermissionDenied,
+        io::ErrorKind::NotADirectory,
+    ];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(libc::ELOOP)
 }
 
 /// Makes `path`, or accepts one that is there: a directory of this user, closed to others.

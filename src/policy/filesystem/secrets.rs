@@ -1,12 +1,13 @@
 //! Stores of secrets, which are hidden without being named.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use super::rules::{List, Rule};
 use super::{Access, Filesystem, in_private_tree};
 use crate::policy::host::Host;
-use crate::policy::path::{FileKind, RealPath, Resolver};
+use crate::policy::path::{FileKind, RealPath, Resolver, has_pattern};
 use crate::policy::secrets::{self, Contents, Form, Redaction, Store, redact};
 use crate::settings::Origin;
 
@@ -41,17 +42,17 @@ pub enum Shown {
 impl Filesystem {
     /// Hides every store that is there, unless a rule of the settings opens it.
     pub(super) fn hide_secrets(&mut self, host: &Host, resolver: &mut Resolver) {
-        for (store, place) in secrets::places(host) {
+        let homes = secrets::Homes::of(host);
+        for (store, place) in secrets::places(host, &homes) {
             let Ok(path) = resolver.way(&place).real() else {
                 continue;
             };
             // A variable may lead anywhere.
-            let is_home = |home: &PathBuf| home.starts_with(path.as_path());
             if in_private_tree(path.as_path())
                 || path.as_path().parent().is_none()
-                || host.home.as_ref().is_some_and(is_home)
+                || homes.hold(path.as_path())
                 || self.secrets.iter().any(|known| known.path == path)
-                || !is_readable(&path)
+                || !holds_something(&path, host)
             {
                 continue;
             }
@@ -92,6 +93,7 @@ impl Filesystem {
             .depth(List::AllowRead)
             .max(covering.depth(List::AllowWrite));
         if opened == Some(path.depth()) {
+            self.warn_of_opening(store, path);
             return Some(Shown::Opened);
         }
         match store.contents {
@@ -103,18 +105,33 @@ impl Filesystem {
         }
     }
 
+    /// A pattern may fit more than its writer thinks of.
+    fn warn_of_opening(&mut self, store: &Store, path: &RealPath) {
+        let lists = [List::AllowRead, List::AllowWrite];
+        let rules = lists.into_iter().flat_map(|list| self.rules.list(list));
+        let mut rules = rules.filter(|rule| rule.path == *path);
+        let fitting = rules.find(|rule| has_pattern(&rule.entry));
+        if let Some(rule) = fitting {
+            self.warnings.push(format!(
+                "{} `{}` fits {path} too: {}",
+                rule.origin.key, rule.entry, store.reason
+            ));
+        }
+    }
+
     /// Hides a store, but for what the settings do not hide and has a harmless name.
     fn hide_but(&mut self, path: &RealPath, patterns: &[&str], resolver: &mut Resolver) {
         let entries = secrets::entries(path.as_path(), patterns).into_iter();
         let harmless: Vec<_> = entries
             .filter(|entry| self.access(entry) != Access::Hidden)
-            // What a link leads to lies elsewhere, and is as it is there.
+            // What a link leads to lies elsewhere, and is as it is there. A directory is meant
+            // by its name alone.
             .filter_map(|entry| {
                 resolver
                     .way(&entry)
                     .real()
                     .ok()
-                    .filter(|real| real.as_path() == entry)
+                    .filter(|real| real.as_path() == entry && is_harmless(real, patterns))
             })
             .collect();
         self.push(List::DenyRead, rule(path.clone()));
@@ -134,11 +151,21 @@ impl Filesystem {
                 Some(Shown::Redacted)
             }
             Redaction::Unseparable => {
+                self.warnings.push(format!(
+                    "{path} is hidden: its secrets cannot be told from its settings; an entry of \
+                     filesystem.allowRead that names it shows all of it"
+                ));
                 self.push(List::DenyRead, rule(path.clone()));
                 Some(Shown::Hidden)
             }
         }
     }
+}
+
+fn is_harmless(path: &RealPath, patterns: &[&str]) -> bool {
+    let name = path.as_path().file_name();
+    let is_named = || name.is_some_and(|name| patterns.iter().any(|pattern| name == *pattern));
+    path.id().kind == FileKind::File || is_named()
 }
 
 fn rule(path: RealPath) -> Rule {
@@ -149,16 +176,22 @@ fn rule(path: RealPath) -> Rule {
     }
 }
 
-/// Tells whether there is something for the caller to read: what he cannot, the command cannot.
-fn is_readable(path: &RealPath) -> bool {
+/// Tells whether there is something for the caller to read: what he cannot, and may not make
+/// readable, the command cannot.
+fn holds_something(path: &RealPath, host: &Host) -> bool {
+    let Ok(meta) = path.as_path().symlink_metadata() else {
+        return true;
+    };
+    if meta.is_file() && meta.len() == 0 {
+        return false;
+    }
     let modes = match path.id().kind {
         // A directory that cannot be listed gives what is below it to who knows the names.
         FileKind::Directory => [rustix::fs::Access::READ_OK, rustix::fs::Access::EXEC_OK],
         FileKind::File => [rustix::fs::Access::READ_OK; 2],
     };
     let may = |mode| rustix::fs::access(path.as_path(), mode).is_ok();
-    let is_empty = |meta: std::fs::Metadata| meta.is_file() && meta.len() == 0;
-    modes.into_iter().any(may) && !path.as_path().symlink_metadata().is_ok_and(is_empty)
+    meta.uid() == host.uid || modes.into_iter().any(may)
 }
 
 /// Reads a file of text; `None` for anything else.

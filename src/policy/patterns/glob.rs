@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use glob::Pattern;
 
-/// A pattern as the steps from `/` on.
+/// A pattern as the steps from where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Glob(pub(super) Vec<Step>);
 
@@ -24,19 +24,15 @@ pub(super) enum Step {
 const MAX_ALTERNATIVES: usize = 1_000;
 
 impl Glob {
-    /// Parses an absolute pattern; one for each of its alternatives.
+    /// Parses a pattern without alternatives, relative to where it starts.
     ///
     /// # Errors
     /// What is wrong with it, as the end of a sentence.
-    pub(super) fn parse(text: &str) -> Result<Vec<Self>, &'static str> {
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
         if text.contains('\\') {
             return Err("holds a backslash, which quotes nothing here");
         }
-        let alternatives = alternatives(text)?;
-        alternatives
-            .iter()
-            .map(|text| Self::of_steps(text))
-            .collect()
+        Self::of_steps(text)
     }
 
     fn of_steps(text: &str) -> Result<Self, &'static str> {
@@ -69,7 +65,10 @@ pub(super) fn fits(pattern: &Pattern, name: &OsStr) -> bool {
 }
 
 /// Replaces every `{a,b}` by each of its alternatives.
-fn alternatives(text: &str) -> Result<Vec<String>, &'static str> {
+///
+/// # Errors
+/// What is wrong with them, as the end of a sentence.
+pub(super) fn alternatives(text: &str) -> Result<Vec<String>, &'static str> {
     let Some(open) = text.find(['{', '}']) else {
         return Ok(vec![text.to_owned()]);
     };

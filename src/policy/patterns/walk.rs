@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::glob::{Glob, Step, fits};
@@ -20,14 +21,15 @@ pub(super) enum Closed {
 const MAX_NAMES: usize = 100_000;
 
 /// Returns what matches, or how many names were too many.
-pub(super) fn find(glob: &Glob, closed: Closed) -> Result<Vec<PathBuf>, usize> {
+pub(super) fn find(start: &Path, glob: &Glob, closed: Closed) -> Result<Vec<PathBuf>, usize> {
     let mut walk = Walk {
         closed,
         names: 0,
         seen: HashSet::new(),
         found: Vec::new(),
+        has_fitted: false,
     };
-    walk.from(Path::new("/"), &glob.0)?;
+    walk.from(start, &glob.0)?;
     Ok(walk.found)
 }
 
@@ -37,6 +39,8 @@ struct Walk {
     /// Directories with the steps that are left, so that none is walked twice.
     seen: HashSet<(PathBuf, usize)>,
     found: Vec<PathBuf>,
+    /// A step has matched what was not named.
+    has_fitted: bool,
 }
 
 impl Walk {
@@ -48,12 +52,14 @@ impl Walk {
         match step {
             Step::Name(name) => self.enter(dir.join(name), rest),
             Step::Fitting(pattern) => {
+                self.has_fitted = true;
                 for (path, _) in self.list(dir, |name| fits(pattern, name))? {
                     self.enter(path, rest)?;
                 }
                 Ok(())
             }
             Step::Directories => {
+                self.has_fitted = true;
                 if !self.seen.insert((dir.to_owned(), steps.len())) {
                     return Ok(());
                 }
@@ -71,13 +77,23 @@ impl Walk {
 
     /// Goes on below `path`, or finds it, if it is there.
     fn enter(&mut self, path: PathBuf, rest: &[Step]) -> Result<(), usize> {
-        let is_there = match rest {
-            [] => path.symlink_metadata().is_ok(),
-            _ => path.is_dir(),
+        let found = match path.symlink_metadata() {
+            // A command of an earlier run could have made it lead to what is to be granted.
+            Ok(meta) if meta.is_symlink() && self.has_fitted && self.closed == Closed::Passes => {
+                return Ok(());
+            }
+            Ok(meta) if meta.is_symlink() && !rest.is_empty() => path.metadata(),
+            found => found,
         };
-        match is_there {
-            true => self.from(&path, rest),
-            false => Ok(()),
+        match found {
+            Ok(meta) if rest.is_empty() || meta.is_dir() => self.from(&path, rest),
+            Ok(_) => Ok(()),
+            Err(error) if is_absent(&error) => Ok(()),
+            // Closed now, and not to who may change the mode.
+            Err(_) => {
+                self.cannot_list(path.parent().unwrap_or(&path));
+                Ok(())
+            }
         }
     }
 
@@ -93,11 +109,13 @@ impl Walk {
         dir: &Path,
         fitting: impl Fn(&OsStr) -> bool,
     ) -> Result<Vec<(PathBuf, bool)>, usize> {
-        let Ok(entries) = dir.read_dir() else {
-            if dir.is_dir() {
+        let entries = match dir.read_dir() {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(_) => {
                 self.cannot_list(dir);
+                return Ok(Vec::new());
             }
-            return Ok(Vec::new());
         };
         let mut listed = Vec::new();
         for entry in entries {
@@ -116,4 +134,11 @@ impl Walk {
         }
         Ok(listed)
     }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    ) || error.raw_os_error() == Some(libc::ELOOP)
 }

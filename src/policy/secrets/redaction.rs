@@ -2,17 +2,19 @@
 //!
 //! Errs on the side of leaving out: a line too many costs a setting, one too few a token.
 
-use std::borrow::Cow;
-
-use serde_json::Value;
+mod json;
+mod lines;
+mod xml;
 
 /// How a file is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// A setting a line: INI, properties, TOML, flat YAML, and XML with an element a line.
+    /// A setting a line: INI, properties, TOML, flat YAML.
     Lines,
     /// One JSON value.
     Json,
+    /// XML, of which whole elements are left out.
+    Xml,
 }
 
 /// What is left of a file.
@@ -26,26 +28,12 @@ pub enum Redaction {
     Unseparable,
 }
 
-/// Parts of names whose value is a secret.
-const SECRET_NAMES: [&str; 8] = [
-    "_auth",
-    "authorization",
-    "identitytoken",
-    "passphrase",
-    "password",
-    "passwd",
-    "secret",
-    "token",
-];
-
-/// Starts of values that go on in the next line.
-const LONG_VALUES: [&str; 4] = ["\"\"\"", "'''", "|", ">"];
-
 /// Takes the secrets out of the text of a file.
 pub fn redact(form: Form, text: &str) -> Redaction {
     let left = match form {
-        Form::Lines => lines(text),
-        Form::Json => json(text),
+        Form::Lines => lines::redact(text),
+        Form::Json => json::redact(text),
+        Form::Xml => xml::redact(text),
     };
     match left {
         None => Redaction::Unseparable,
@@ -54,166 +42,115 @@ pub fn redact(form: Form, text: &str) -> Redaction {
     }
 }
 
-fn lines(text: &str) -> Option<String> {
-    let mut left = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        match secret_value(line) {
-            None => left += &without_userinfo(line),
-            Some(value) if LONG_VALUES.contains(&value) || value.is_empty() => return None,
-            Some(_) => {}
-        }
-    }
-    Some(left)
-}
+/// Parts of names, without `-` and `_` and in lower case, whose value is a secret.
+const SECRET_PARTS: [&str; 15] = [
+    "accesskey",
+    "apikey",
+    "authident",
+    "authorization",
+    "credential",
+    "identitytoken",
+    "passphrase",
+    "passwd",
+    "password",
+    "privatekey",
+    "pwd",
+    "secret",
+    "signingkey",
+    "storepass",
+    "token",
+];
 
-/// Returns the value of the first setting of a line whose name tells that it is a secret.
-fn secret_value(line: &str) -> Option<&str> {
-    let mut rest = line;
-    while let Some(at) = rest.find(['=', ':', '>', ' ']) {
-        let (name, after) = rest.split_at(at);
-        rest = &after[1..];
-        if is_secret(name) {
-            return Some(rest.trim().trim_start_matches(['=', ':', ' ']));
-        }
-    }
-    None
-}
+/// Ends of such names.
+const SECRET_ENDS: [&str; 4] = ["auth", "key", "pass", "pat"];
 
+/// Names that hold one of these and say how to ask for a secret, not what it is.
+const HARMLESS: [&str; 6] = [
+    "alwaysauth",
+    "credentialprovider",
+    "credsstore",
+    "credhelpers",
+    "globalcredentialproviders",
+    "keyringprovider",
+];
+
+/// Tells whether a setting of this name holds a secret.
 fn is_secret(name: &str) -> bool {
-    let name = name
-        .trim()
-        .trim_matches(['"', '\'', '<', '{', ','])
-        .to_ascii_lowercase();
-    let last = name.rsplit(['/', '.', ' ']).next().unwrap_or(&name);
-    SECRET_NAMES.iter().any(|part| last.contains(part))
-}
-
-/// Takes name and password out of the URLs of a line.
-fn without_userinfo(line: &str) -> Cow<'_, str> {
-    let mut left = String::new();
-    let mut rest = line;
-    while let Some(at) = rest.find("://") {
-        let (before, url) = rest.split_at(at + 3);
-        let authority = url.find(['/', '?', '#', '"', '\'', ' ', '\n', '<']);
-        let (authority, after) = url.split_at(authority.unwrap_or(url.len()));
-        left += before;
-        left += authority.rsplit('@').next().unwrap_or(authority);
-        rest = after;
-    }
-    match left.is_empty() {
-        true => Cow::Borrowed(line),
-        false => Cow::Owned(left + rest),
-    }
-}
-
-fn json(text: &str) -> Option<String> {
-    let mut value: Value = serde_json::from_str(text).ok()?;
-    match strip(&mut value) {
-        false => Some(text.to_owned()),
-        true => serde_json::to_string_pretty(&value).ok(),
-    }
-}
-
-/// Takes the secrets out of every object; tells whether there were any.
-fn strip(value: &mut Value) -> bool {
-    match value {
-        Value::Object(object) => {
-            let before = object.len();
-            object
-                .retain(|name, value| !(value.is_string() && (name == "auth" || is_secret(name))));
-            let mut changed = object.len() != before;
-            for value in object.values_mut() {
-                changed |= strip(value);
-            }
-            changed
+    let last = name.rsplit(['/', '.', ':']).next().unwrap_or(name);
+    let plain: String = last
+        .chars()
+        .filter(|character| !matches!(character, '-' | '_' | '"' | '\'' | '`' | ' '))
+        .collect();
+    let plain = plain.to_ascii_lowercase();
+    let has_end = match plain.as_str() {
+        // Otherwise a word that ends so by chance, as `monkey` does.
+        "auth" | "key" | "pass" | "pat" => true,
+        _ => {
+            last.rsplit(['-', '_']).next().is_some_and(|end| {
+                end != last && SECRET_ENDS.contains(&end.to_ascii_lowercase().as_str())
+            }) || last.ends_with("Key")
         }
-        Value::Array(values) => values
-            .iter_mut()
-            .fold(false, |changed, value| strip(value) | changed),
-        _ => false,
+    };
+    let has_part = SECRET_PARTS.iter().any(|part| plain.contains(part));
+    (has_end || has_part) && !HARMLESS.contains(&plain.as_str())
+}
+
+/// Takes user and password, tokens in paths and all that follows a `?` out of the URLs of a
+/// text, and what stands as `user:password@host` without being one.
+fn without_userinfo(text: &str) -> String {
+    let mut left = String::with_capacity(text.len());
+    let mut word = String::new();
+    for character in text.chars() {
+        match character {
+            '=' if word.contains("://") => word.push(character),
+            ' ' | '\t' | '\n' | '\r' | '"' | '\'' | '<' | '>' | '=' | ',' | '(' | ')' => {
+                left += &cleaned(&word);
+                word.clear();
+                left.push(character);
+            }
+            _ => word.push(character),
+        }
     }
+    left + &cleaned(&word)
+}
+
+fn cleaned(word: &str) -> String {
+    let (scheme, rest) = match word.split_once("://") {
+        Some((scheme, rest)) => (format!("{scheme}://"), rest),
+        None => (String::new(), word),
+    };
+    let mut rest = rest.to_owned();
+    if let Some(at) = rest.rfind('@') {
+        let before = &rest[..at];
+        let is_path = before.contains('/') && !has_password(before);
+        let is_userinfo = !scheme.is_empty() && !is_path || has_password(before);
+        if is_userinfo {
+            rest.drain(..=at);
+        }
+    }
+    if scheme.is_empty() {
+        return rest;
+    }
+    if let Some(query) = rest.find('?') {
+        rest.truncate(query);
+    }
+    // https://host/t/TOKEN/channel, as conda writes it.
+    if let Some((before, after)) = rest.split_once("/t/")
+        && let Some((_token, after)) = after.split_once('/')
+    {
+        rest = format!("{before}/{after}");
+    }
+    scheme + &rest
+}
+
+/// Tells whether what stands before an `@` is a user and a password, and no host with a port.
+fn has_password(before: &str) -> bool {
+    before.split_once(':').is_some_and(|(user, password)| {
+        let port = password.split('/').next().unwrap_or(password);
+        let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        !user.is_empty() && !password.is_empty() && !(is_port && password.contains('/'))
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_a_secret_go_and_settings_stay() {
-        let table = [
-            (
-                "registry=https://r.example/\n//r.example/:_authToken=abc\nfund=false\n",
-                "registry=https://r.example/\nfund=false\n",
-            ),
-            ("_auth = abc\nalways-auth=true\n", "always-auth=true\n"),
-            (
-                "[global]\nindex-url = https://me:pw@p.example/simple\n",
-                "[global]\nindex-url = https://p.example/simple\n",
-            ),
-            (
-                "extra-index-url =\n    https://me@p.example/a\n    http://q.example/b\n",
-                "extra-index-url =\n    https://p.example/a\n    http://q.example/b\n",
-            ),
-            (
-                "[registries.my]\nindex = \"sparse+https://x.example/\"\ntoken = \"abc\"\n",
-                "[registries.my]\nindex = \"sparse+https://x.example/\"\n",
-            ),
-            ("my = { index = \"i\", token = \"abc\" }\n", ""),
-            (
-                "[registry]\nglobal-credential-providers = [\"cargo:token\"]\n",
-                "[registry]\nglobal-credential-providers = [\"cargo:token\"]\n",
-            ),
-            (
-                "nexusPassword=abc\norg.gradle.jvmargs=-Xmx2g\n",
-                "org.gradle.jvmargs=-Xmx2g\n",
-            ),
-            (
-                "<server>\n  <password>abc</password>\n</server>\n",
-                "<server>\n</server>\n",
-            ),
-            ("npmAuthToken: abc\nnodeLinker: pnp\n", "nodeLinker: pnp\n"),
-            (
-                "BUNDLE_X__EXAMPLE: \"https://me:pw@x.example/\"\n",
-                "BUNDLE_X__EXAMPLE: \"https://x.example/\"\n",
-            ),
-            ("NPM_TOKEN=abc", ""),
-            ("\"//r.example/:_password\" \"abc\"\n", ""),
-        ];
-        for (text, expected) in table {
-            let expected = match expected == text {
-                true => Redaction::Harmless,
-                false => Redaction::Part(expected.to_owned()),
-            };
-            assert_eq!(redact(Form::Lines, text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_secret_of_several_lines_leaves_nothing() {
-        for text in [
-            "token = \"\"\"\nabc\"\"\"\n",
-            "password:\n  abc\n",
-            "<password>\nabc</password>\n",
-            "secret: |\n  abc\n",
-        ] {
-            assert_eq!(redact(Form::Lines, text), Redaction::Unseparable, "{text}");
-        }
-    }
-
-    #[test]
-    fn objects_lose_their_secrets_at_any_depth() {
-        let text = r#"{"auths":{"r.example":{"auth":"abc","email":"a@b"}},"credsStore":"pass","HttpHeaders":{"Authorization":"abc"}}"#;
-        let Redaction::Part(left) = redact(Form::Json, text) else {
-            panic!("it holds secrets")
-        };
-        assert!(
-            !left.contains("abc") && left.contains("credsStore") && left.contains("r.example"),
-            "{left}"
-        );
-        assert_eq!(
-            redact(Form::Json, r#"{"auths":{},"x":1}"#),
-            Redaction::Harmless
-        );
-        assert_eq!(redact(Form::Json, "no JSON"), Redaction::Unseparable);
-    }
-}
+mod tests;
