@@ -63,13 +63,8 @@ impl Policy {
         effective.filesystem.warnings = warnings;
         effective.filesystem.notes = notes;
         let filesystem = filesystem::Filesystem::from_lists(&effective.filesystem, host)?;
-        // Asked for only where some name may be dialled: no other decision looks at them.
-        let own_addresses = match effective.network.allowed_domains.is_empty() {
-            true => Vec::new(),
-            false => Host::addresses()?,
-        };
         refuse_sockets_of_shared_network(&effective.network)?;
-        let network = network::Network::from_settings(&effective.network, own_addresses)?;
+        let network = network::Network::from_settings(&effective.network)?;
         let sockets = sockets::Sockets::from_lists(
             &effective.network.allow_unix_sockets,
             effective.network.allow_all_unix_sockets,

@@ -7,7 +7,7 @@ mod pattern;
 mod table;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 pub use decision::Decision;
 pub use denial::Denial;
@@ -30,7 +30,8 @@ pub struct Network(Arc<Rules>);
 struct Rules {
     allowed: Table,
     denied: Table,
-    own_addresses: Vec<IpAddr>,
+    /// Those of this host's interfaces; asked for where something is to be dialled.
+    own_addresses: OnceLock<Vec<IpAddr>>,
 }
 
 /// Proof that the policy lets a target be reached; the only thing that is ever dialled.
@@ -47,20 +48,22 @@ impl Network {
         self.0.allowed.rules().first().map(Rule::entry)
     }
 
-    /// Reads the entries of `network`. `host_addresses` are those of this host's interfaces,
-    /// which no name may lead to.
+    /// Reads the entries of `network`.
     ///
     /// # Errors
     /// An entry is not a host pattern, or allows more than one can mean.
-    pub fn from_settings(
-        settings: &settings::Network,
-        host_addresses: Vec<IpAddr>,
-    ) -> Result<Self> {
+    pub fn from_settings(settings: &settings::Network) -> Result<Self> {
         Ok(Self(Arc::new(Rules {
             allowed: Table::parse(&settings.allowed_domains, List::Allowed)?,
             denied: Table::parse(&settings.denied_domains, List::Denied)?,
-            own_addresses: host_addresses,
+            own_addresses: OnceLock::new(),
         })))
+    }
+
+    /// Takes the addresses of this host's interfaces, which no name may lead to. Without them
+    /// no address is admitted.
+    pub fn learn_own_addresses(&self, addresses: Vec<IpAddr>) {
+        self.0.own_addresses.get_or_init(|| addresses);
     }
 
     /// Decides on one target, before any name is resolved. Deny rules win; no rule means no.
@@ -134,7 +137,11 @@ impl Permit {
                 )),
             };
         }
-        match address::guarded(canonical, &self.rules.own_addresses) {
+        let Some(own) = self.rules.own_addresses.get() else {
+            let reason = "this host's own addresses are not known";
+            return Err(Denial::guarded(&self.target, reason, admitted));
+        };
+        match address::guarded(canonical, own) {
             None => Ok(admitted),
             Some(range) => Err(Denial::guarded(&self.target, range, admitted)),
         }

@@ -2,7 +2,7 @@
 
 mod redaction;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -49,9 +49,12 @@ pub struct Homes(Vec<Home>);
 #[derive(Debug)]
 struct Home {
     path: PathBuf,
-    /// The names in it; `None` where it cannot be listed.
-    names: Option<HashSet<OsString>>,
+    /// The names in it and in the directories of [`FULL`]; none of one that cannot be listed.
+    listed: HashMap<&'static str, HashSet<OsString>>,
 }
+
+/// Directories of a home that many stores lie in.
+const FULL: [&str; 3] = ["", ".config", ".local/share"];
 
 impl Homes {
     /// Looks at `HOME` and at the home of the account, which programs use where they are not
@@ -59,14 +62,7 @@ impl Homes {
     pub fn of(host: &Host) -> Self {
         let account = account_home(host.uid).filter(|home| host.home.as_ref() != Some(home));
         let paths = host.home.iter().cloned().chain(account);
-        let homes = paths.map(|path| {
-            let names = path.read_dir().ok().and_then(|entries| {
-                let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
-                names.collect::<Result<_, _>>().ok()
-            });
-            Home { path, names }
-        });
-        Self(homes.collect())
+        Self(paths.map(Home::listed).collect())
     }
 
     /// Tells whether a path is one of them or holds one.
@@ -75,15 +71,36 @@ impl Homes {
     }
 
     fn having(&self, below: &str) -> impl Iterator<Item = PathBuf> {
-        let first = below.split('/').next().unwrap_or(below).to_owned();
-        let has = move |home: &&Home| {
-            let known = home.names.as_ref().filter(|_| !first.contains('*'));
-            known.is_none_or(|names| names.contains(OsStr::new(&first)))
+        let homes = self.0.iter().filter(move |home| home.may_have(below));
+        homes.map(move |home| home.path.join(below))
+    }
+}
+
+impl Home {
+    fn listed(path: PathBuf) -> Self {
+        let names = |below: &&'static str| {
+            let entries = path.join(below).read_dir().ok()?;
+            let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
+            Some((*below, names.collect::<Result<_, _>>().ok()?))
         };
-        self.0
-            .iter()
-            .filter(has)
-            .map(move |home| home.path.join(below))
+        let listed = FULL.iter().filter_map(names).collect();
+        Self { path, listed }
+    }
+
+    fn may_have(&self, below: &str) -> bool {
+        FULL.iter().all(|full| {
+            let rest = match *full {
+                "" => Some(below),
+                full => below
+                    .strip_prefix(full)
+                    .and_then(|rest| rest.strip_prefix('/')),
+            };
+            let Some(name) = rest.and_then(|rest| rest.split('/').next()) else {
+                return true;
+            };
+            let listed = self.listed.get(full).filter(|_| !name.contains('*'));
+            listed.is_none_or(|names| names.contains(OsStr::new(name)))
+        })
     }
 }
 

@@ -40,7 +40,8 @@ impl Proxy {
         let mut settings = settings::Network::default();
         settings.allowed_domains = entries("network.allowedDomains", allowed);
         settings.denied_domains = entries("network.deniedDomains", denied);
-        let network = Network::from_settings(&settings, Vec::new()).unwrap();
+        let network = Network::from_settings(&settings).unwrap();
+        network.learn_own_addresses(Vec::new());
         let audit = Audit::to_file(&events, "test", Verbosity::Warnings).unwrap();
         let [http, socks] = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let (http_at, socks_at) = (http.local_addr().unwrap(), socks.local_addr().unwrap());

@@ -281,7 +281,8 @@ fn what_is_closed_now_is_denied_all_the_same() {
     };
     let read = "chmod 700 w/listed w/shut; cat w/listed/k.key w/shut/k.key";
     for pattern in ["w/listed/*.key", "w/*/k.key", "**/*.key"] {
-        (mode("444", "listed"), mode("000", "shut"));
+        mode("444", "listed");
+        mode("000", "shut");
         let ran = Srt::new(&scratch)
             .allow_write("w")
             .deny_read(pattern)
@@ -289,5 +290,6 @@ fn what_is_closed_now_is_denied_all_the_same() {
         let shown = ran.stdout.matches(&canary).count();
         assert_eq!(shown, usize::from(pattern == "w/listed/*.key"), "{pattern}");
     }
-    (mode("700", "listed"), mode("700", "shut"));
+    mode("700", "listed");
+    mode("700", "shut");
 }

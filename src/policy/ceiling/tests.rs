@@ -302,7 +302,7 @@ fn permits(allowed: &[Entry], asked: &str) -> bool {
         allowed_domains: allowed.to_vec(),
         ..settings::Network::default()
     };
-    let network = Network::from_settings(&settings, Vec::new()).unwrap();
+    let network = Network::from_settings(&settings).unwrap();
     network.check(Target::parse(asked, None).unwrap()).is_ok()
 }
 

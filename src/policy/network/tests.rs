@@ -23,7 +23,9 @@ fn try_network(allowed: &[&str], denied: &[&str]) -> Result<Network> {
         denied_domains: entries("network.deniedDomains", denied),
         ..settings::Network::default()
     };
-    Network::from_settings(&settings, vec!["192.0.2.77".parse().unwrap()])
+    let network = Network::from_settings(&settings)?;
+    network.learn_own_addresses(vec!["192.0.2.77".parse().unwrap()]);
+    Ok(network)
 }
 
 fn network(allowed: &[&str], denied: &[&str]) -> Network {

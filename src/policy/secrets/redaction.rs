@@ -148,7 +148,8 @@ fn has_password(before: &str) -> bool {
     before.split_once(':').is_some_and(|(user, password)| {
         let port = password.split('/').next().unwrap_or(password);
         let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
-        !user.is_empty() && !password.is_empty() && !(is_port && password.contains('/'))
+        let is_host = is_port && password.contains('/');
+        !(user.is_empty() || password.is_empty() || is_host)
     })
 }
 

@@ -17,7 +17,7 @@ pub(super) fn redact(text: &str) -> Option<String> {
         match secret(&clean) {
             None => left += &clean,
             Some(_) if is_comment(line) => {}
-            Some(value) if value.is_empty() => secret_above = true,
+            Some("") => secret_above = true,
             Some(value) if is_open(value) => return None,
             Some(_) => {}
         }
