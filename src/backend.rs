@@ -96,8 +96,8 @@ impl Outcome {
 pub struct Report {
     /// What the launch asked for.
     pub asked: Guarantees,
-    /// What the command's process read back of itself once it was confined; of namespaces and
-    /// locked mounts, that the kernel made them.
+    /// What is in force: rights as the command's process read them back, Landlock and filters as
+    /// the kernel took them; namespaces and locked mounts, which it makes or ends the launch.
     pub enforced: Guarantees,
 }
 

@@ -16,8 +16,9 @@
 //! - *proxies*: a process of the host's side that dials what the policy permits.
 //! - *broker*: threads of the launcher that perform the calls a filter stops.
 //! - *executor*: a process inside that performs what the broker has judged.
-//! - *entry*: one string of a list of the settings; *rule*: an entry, understood; *layer*: one file of
-//!   settings among those that count, or one of the two means that keep a rule for files.
+//! - *entry*: one string of a list of the settings, as written; *rule*: what an entry means.
+//! - *layer*: one source of settings among those that count. What keeps a rule for files, mounts or
+//!   Landlock, is a *file layer*.
 //!
 //! # What is defended
 //!

@@ -47,9 +47,9 @@ impl Linux {
         })
     }
 
-    /// Tells whether this is a run inside another.
-    pub fn is_inside(&self) -> bool {
-        self.place == Place::Sandbox
+    /// Returns where the run stands.
+    pub fn place(&self) -> Place {
+        self.place
     }
 
     /// Narrows a policy to what holds where this process runs.

@@ -4,7 +4,7 @@
 mod broker;
 mod directories;
 mod events;
-mod helpers;
+mod outside;
 mod proxies;
 
 use crate::audit::Audit;
@@ -14,7 +14,7 @@ use crate::linux::plan::filter;
 use crate::linux::{self, Linux};
 use crate::policy::{Host, Policy};
 use crate::settings::Settings;
-use helpers::Helpers;
+use outside::Helpers;
 
 pub use crate::linux::launch::descriptors::check_kept;
 pub use crate::linux::plan::filter::Line;
@@ -86,7 +86,7 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     let mut policy = directories::policy(&settings, host, audit)?;
     policy.filesystem.protect_files(audit.path(), host)?;
     backend.fit(&mut policy)?;
-    events::announce(&settings, &policy, backend.is_inside(), audit);
+    events::announce(&settings, &policy, backend.place(), audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
     let mut held = backend.spawn(plan)?;

@@ -83,7 +83,7 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
     let mut answer = Answer::Yes;
     for target in &targets {
         let verdict = judge.judge(target, right)?;
-        if !verdict.allowed {
+        if verdict.answer == verdict::Answer::Denied {
             answer = Answer::No;
         }
         print(&shown(&verdict, options.json))?;

@@ -35,6 +35,8 @@ pub struct Plan {
     pub filters: Vec<filter::Filter>,
     /// The program of the command alone, whose calls the broker performs.
     pub performed: Option<filter::Filter>,
+    /// Whether the Unix sockets of the host are open to the command.
+    pub host_sockets: HostSockets,
     /// Whether it is a run of its own or one inside another.
     pub place: Place,
     /// Which namespaces the command may make.
@@ -57,6 +59,15 @@ pub struct Plan {
     pub keep_fds: Vec<RawFd>,
     /// User and group the command runs as, mapped one to one.
     pub ids: (u32, u32),
+}
+
+/// Whether the Unix sockets of the host are open to the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostSockets {
+    /// But for those that are listed, out of reach.
+    Closed,
+    /// Nothing judges a connection.
+    Open,
 }
 
 /// Where a run stands.
@@ -153,6 +164,10 @@ impl Plan {
             },
             ruleset: ruleset::plan(&policy.filesystem, job_server, layers, nesting),
             filters: filter::for_caller(host.uid == 0, policy, place),
+            host_sockets: match filter::performed(policy, place) {
+                Some(_) => HostSockets::Closed,
+                None => HostSockets::Open,
+            },
             performed: filter::performed(policy, place),
             place,
             nesting,

@@ -6,13 +6,14 @@ use crate::audit::Audit;
 use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
+use crate::linux::plan::Place;
 use crate::policy::{Nesting, NetworkMode, Policy};
 use crate::settings::Settings;
 
 /// Says what the caller should know before the command runs, and records what is switched off.
-pub(super) fn announce(settings: &Settings, policy: &Policy, is_inside: bool, audit: &Audit) {
+pub(super) fn announce(settings: &Settings, policy: &Policy, place: Place, audit: &Audit) {
     warn(settings, policy, audit);
-    record_weakenings(settings, policy, is_inside, audit);
+    record_weakenings(settings, policy, place, audit);
 }
 
 /// Says what the caller should know before the command runs.
@@ -38,12 +39,7 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
 }
 
 /// Records each protection that the settings switch off, and says it.
-pub(super) fn record_weakenings(
-    settings: &Settings,
-    policy: &Policy,
-    is_inside: bool,
-    audit: &Audit,
-) {
+pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, place: Place, audit: &Audit) {
     let switches = [
         (
             policy.sockets.all_are_open(),
@@ -52,13 +48,13 @@ pub(super) fn record_weakenings(
             Code::SocketsAll,
         ),
         (
-            policy.network_mode == NetworkMode::Open && !is_inside,
+            policy.network_mode == NetworkMode::Open && place == Place::Host,
             "network.mode",
             "shares the host's network: no host is filtered, and its loopback is in reach",
             Code::NetworkOpen,
         ),
         (
-            policy.network_mode == NetworkMode::Open && is_inside,
+            policy.network_mode == NetworkMode::Open && place == Place::Sandbox,
             "network.mode",
             "shares the network of the sandbox around: its rules alone filter hosts",
             Code::NetworkOpen,
@@ -91,7 +87,7 @@ pub(super) fn record_weakenings(
             Code::NestingMounts,
         ),
         (
-            is_inside,
+            place == Place::Sandbox,
             "nested",
             "has this run inside a sandbox confined by Landlock and filters alone, within what \
              that sandbox allows: processes and Unix sockets of it are in reach",

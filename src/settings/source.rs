@@ -171,12 +171,19 @@ fn refuse_foreign(path: &Path, metadata: &Metadata, found: Found) -> Result<()> 
         .filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     // Behind a link it lies in another directory, where its name could be replaced as well.
-    let target = path.canonicalize().ok();
-    let target = target.as_deref().and_then(Path::parent);
-    for directory in [Some(parent), target].into_iter().flatten() {
+    let unknown = |call: &str, error| {
+        let goal = format!("cannot tell who may replace {}", shown(path));
+        Error::new(Kind::Settings, goal).call(call, error)
+    };
+    let target = path
+        .canonicalize()
+        .map_err(|error| unknown("realpath", error))?;
+    for directory in [Some(parent), target.parent()].into_iter().flatten() {
+        let metadata = directory
+            .metadata()
+            .map_err(|error| unknown("stat", error))?;
         // In a sticky directory only the owner of a name may replace it.
-        let open = |metadata: Metadata| metadata.mode() & 0o1002 == 0o002;
-        if directory.metadata().is_ok_and(open) {
+        if metadata.mode() & 0o1002 == 0o002 {
             let hint = format!("take that right away: chmod o-w {}", shown(directory));
             return refused("lies in a directory that every user can write", hint);
         }

@@ -4,16 +4,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::verdict::{Rule, Verdict};
+use super::verdict::{Answer, Rule, Verdict};
 use crate::policy::change::Change;
 use crate::settings::{Layer, Origin, schema, shown};
 
 /// Puts a verdict into lines, the first of which says what is decided.
 pub(super) fn text(verdict: &Verdict) -> String {
-    let word = match verdict.allowed {
-        true => "allowed",
-        false => "denied",
-    };
+    let word = verdict.answer.word();
     let mut lines = vec![format!("{word}: {} {}", verdict.act, verdict.target)];
     lines.extend(
         verdict
@@ -22,9 +19,9 @@ pub(super) fn text(verdict: &Verdict) -> String {
             .map(|rule| format!("by {}", ruled(rule))),
     );
     lines.extend(verdict.reason.clone());
-    let turned = match verdict.allowed {
-        true => "to deny it",
-        false => "to allow it",
+    let turned = match verdict.answer {
+        Answer::Allowed => "to deny it",
+        Answer::Denied => "to allow it",
     };
     lines.push(match changes(&verdict.changes) {
         Some(changes) => format!("{turned}: {changes}"),
@@ -36,17 +33,13 @@ pub(super) fn text(verdict: &Verdict) -> String {
 
 /// Puts a verdict into one object.
 pub(super) fn json(verdict: &Verdict) -> Value {
-    let verdict_word = match verdict.allowed {
-        true => "allowed",
-        false => "denied",
-    };
     let changes: Vec<_> = verdict.changes.iter().map(change_json).collect();
     json!({
         "v": 1,
         "kind": verdict.kind,
         "act": verdict.act,
         "target": verdict.target,
-        "verdict": verdict_word,
+        "verdict": verdict.answer.word(),
         "rule": verdict.rule.as_ref().map(|rule| rule_json(&rule.entry, &rule.origin)),
         "reason": verdict.reason,
         "changes": changes,

@@ -23,7 +23,7 @@ pub(super) struct Verdict {
     /// The target as the policy judges it: links followed, names in one spelling.
     pub target: String,
     /// Whether a command may do it.
-    pub allowed: bool,
+    pub answer: Answer,
     /// The rule that says so; none where nothing is said about the target.
     pub rule: Option<Rule>,
     /// Why, where no rule says so, or what the rule leaves open.
@@ -32,6 +32,30 @@ pub(super) struct Verdict {
     pub changes: Vec<Change>,
     /// What else the reader should know.
     pub notes: Vec<String>,
+}
+
+/// Whether a command may do it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    Allowed,
+    Denied,
+}
+
+impl Answer {
+    fn of(grants: bool) -> Self {
+        match grants {
+            true => Self::Allowed,
+            false => Self::Denied,
+        }
+    }
+
+    /// Returns the word for it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Denied => "denied",
+        }
+    }
 }
 
 /// The rule that decides.
@@ -59,7 +83,7 @@ impl Verdict {
             kind,
             act,
             target,
-            allowed: false,
+            answer: Answer::Denied,
             rule: None,
             reason: None,
             changes: Vec::new(),
@@ -138,7 +162,7 @@ impl Judge<'_> {
         }
         let filesystem = &self.policy.filesystem;
         let decision = filesystem.decide(&way.end);
-        verdict.allowed = decision.grants(right);
+        verdict.answer = Answer::of(decision.grants(right));
         let rule = match right {
             Right::Read => decision.read_rule,
             Right::Write => decision.write_rule,
@@ -154,8 +178,8 @@ impl Judge<'_> {
         };
         verdict.changes = filesystem.changes(&way.end, right);
         let when_made = filesystem.opened_when_made(&way.end);
-        if let Some(entry) = when_made.filter(|_| !verdict.allowed) {
-            verdict.allowed = true;
+        if let Some(entry) = when_made.filter(|_| verdict.answer == Answer::Denied) {
+            verdict.answer = Answer::Allowed;
             verdict.rule = Some(entry.into());
             verdict.reason = None;
             verdict.changes = vec![Change::remove(entry)];
@@ -163,7 +187,7 @@ impl Judge<'_> {
                 .notes
                 .push("its directory is missing: a run makes it first".to_owned());
         }
-        if self.settings.filesystem.disabled && verdict.allowed {
+        if self.settings.filesystem.disabled && verdict.answer == Answer::Allowed {
             verdict.rule = self.switch("filesystem.disabled");
             verdict.reason = None;
             verdict.changes = Vec::new();
@@ -184,7 +208,7 @@ impl Judge<'_> {
     fn destination(&self, target: &hostname::Target) -> Result<Verdict> {
         let mut verdict = Verdict::new("host", "connect", target.to_string());
         if self.policy.network_mode == NetworkMode::Open {
-            verdict.allowed = true;
+            verdict.answer = Answer::Allowed;
             verdict.rule = self.switch("network.mode");
             return Ok(verdict);
         }
@@ -192,7 +216,7 @@ impl Judge<'_> {
         verdict.changes = network.changes(target);
         match network.decide(target) {
             Decision::Allowed(rule) => {
-                verdict.allowed = true;
+                verdict.answer = Answer::Allowed;
                 verdict.rule = Some(Rule::from(rule.entry()));
             }
             Decision::Denied(rule) => verdict.rule = Some(Rule::from(rule.entry())),
@@ -225,8 +249,10 @@ impl Judge<'_> {
         target: &hostname::Target,
         asked: std::net::IpAddr,
     ) -> Result<()> {
-        let range = address::guarded(asked, &Host::addresses()?);
-        if !verdict.allowed {
+        let own = Host::addresses()?;
+        let range = address::guarded(asked, &own);
+        self.policy.network.learn_own_addresses(own);
+        if verdict.answer == Answer::Denied {
             verdict.notes.extend(range.map(|range| {
                 format!("{asked} is {range}: no name may lead there, an entry that lists it may")
             }));
@@ -238,7 +264,7 @@ impl Judge<'_> {
                 format!("{asked} is {range}: names may lead there too, since it is listed")
             })),
             Err(denial) => {
-                verdict.allowed = false;
+                verdict.answer = Answer::Denied;
                 verdict.reason = Some(denial.message().to_owned());
                 verdict.rule = denial.entry().map(Rule::from);
                 let remove = denial.entry().map(Change::remove);
@@ -255,21 +281,21 @@ impl Judge<'_> {
         let sockets = &self.policy.sockets;
         verdict.changes = sockets.changes(&way.end);
         let listed = sockets.check(&way.end);
-        if !view.allowed {
+        if view.answer == Answer::Denied {
             // What cannot be seen cannot be connected to, listed or not.
             let unlisted = verdict.changes.into_iter().filter(|_| listed.is_none());
             verdict.changes = view.changes.into_iter().chain(unlisted).collect();
             verdict.rule = view.rule;
             verdict.reason = view.reason;
         } else if sockets.all_are_open() {
-            verdict.allowed = true;
+            verdict.answer = Answer::Allowed;
             verdict.rule = self.switch("network.allowAllUnixSockets");
         } else if self.policy.network_mode == NetworkMode::Open {
             let reason = "no Unix socket can be made while `network.mode` is \"open\"";
             verdict.reason = Some(reason.to_owned());
             verdict.changes = Vec::new();
         } else if let Some(entry) = listed {
-            verdict.allowed = true;
+            verdict.answer = Answer::Allowed;
             verdict.rule = Some(Rule::from(entry));
         } else {
             let reason = "no entry of network.allowUnixSockets covers it";
@@ -293,10 +319,10 @@ impl Judge<'_> {
 
 /// Judges a path that every run replaces or masks.
 fn of_private_tree(mut verdict: Verdict, access: Access, right: Right) -> Verdict {
-    verdict.allowed = match right {
+    verdict.answer = Answer::of(match right {
         Right::Read => access != Access::Hidden,
         Right::Write => access == Access::Write,
-    };
+    });
     let what = "a sandbox has /dev and /proc of its own and shows a part of /sys, \
                 whatever the settings say";
     verdict.reason = Some(what.to_owned());
@@ -304,17 +330,19 @@ fn of_private_tree(mut verdict: Verdict, access: Access, right: Right) -> Verdic
 }
 
 fn note_on_name(name: &str, is_localhost: bool, verdict: &Verdict) -> Option<String> {
-    match (verdict.allowed, verdict.changes.is_empty()) {
-        (true, _) if is_localhost => Some("it may lead to loopback addresses alone".to_owned()),
-        (true, _) => Some(format!(
+    match (verdict.answer, verdict.changes.is_empty()) {
+        (Answer::Allowed, _) if is_localhost => {
+            Some("it may lead to loopback addresses alone".to_owned())
+        }
+        (Answer::Allowed, _) => Some(format!(
             "what {name} leads to is judged too: loopback, private, link-local, metadata and \
              this host's own addresses only where network.allowedDomains lists them, none that \
              network.deniedDomains lists"
         )),
-        (false, true) => Some(format!(
+        (Answer::Denied, true) => Some(format!(
             "`{name}` alone cannot be listed: ask for the full name"
         )),
-        (false, false) => None,
+        (Answer::Denied, false) => None,
     }
 }
 

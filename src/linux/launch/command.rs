@@ -47,7 +47,7 @@ fn confine_and_wait(
     mut confined: Confined,
     init: &mut UnixStream,
 ) -> Result<std::convert::Infallible, Failure> {
-    // Without Landlock's signal scope, kill(0) from a command in the caller's process group
+    // KERNEL(6.12): before, Landlock has no scope for signals. Without it, kill(0) from a command in the caller's process group
     // would reach the caller; a session of its own costs it the terminal.
     if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
         nix::unistd::setsid().at(Step::NewSession)?;
@@ -57,6 +57,7 @@ fn confine_and_wait(
         // All of them came back with the new namespace.
         privileges::drop_capabilities_for(plan)?;
     }
+    // In the namespace whose mounts are locked, and while no call is stopped yet.
     rootfs::enter(&plan.cwd)?;
     if let Some(filter) = &plan.performed {
         if confined.landlock_abi > 0 {
@@ -65,7 +66,7 @@ fn confine_and_wait(
         stop_calls(filter, init)?;
         confined.seccomp_filters += 1;
     }
-    // While the broker takes over.
+    // Here, since the broker takes a while to take over, and no call of this is stopped.
     privileges::verify(plan, &mut confined)?;
     if plan.performed.is_some() {
         expect_performed()?;

@@ -93,6 +93,7 @@ fn build(
     control: &Control,
     egress_socket: &Path,
 ) -> Result<(Option<OwnedFd>, Option<OwnedFd>), Failure> {
+    // First: until then this process has no id that may own or mount anything.
     namespaces::map_ids(plan.ids)?;
     // The modes of what is made are meant as they are written.
     umask(Mode::empty());
@@ -224,6 +225,8 @@ fn give_up_rights(plan: &Plan) -> Result<u8, Failure> {
     if plan.place == Place::Host {
         sys::join_new_session_keyring().at(Step::NewKeyring)?;
     }
+    // Capabilities before no_new_privs and filters: the bounding set takes one to empty, and a
+    // filter may be installed without any under no_new_privs.
     privileges::drop_capabilities_for(plan)?;
     privileges::set_no_new_privs()?;
     privileges::install(&plan.filters)

@@ -13,7 +13,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use super::failure::{At, Failure, Step};
 use super::rootfs;
 use crate::linux::plan::ruleset::{Grant, Object, Rule};
-use crate::linux::plan::{Place, Plan};
+use crate::linux::plan::{HostSockets, Place, Plan};
 use crate::linux::{support, sys};
 
 /// A ruleset ready to restrict the process that will be the command.
@@ -35,8 +35,8 @@ pub(super) fn prepare(plan: &Plan) -> Result<Layer, Failure> {
     let known = found.min(support::MAX_LANDLOCK_ABI);
     let abi = ABI::from(known);
     let mut handled = AccessFs::from_all(abi);
-    if plan.performed.is_none() {
-        // Every Unix socket is open, and this right is about those of the host.
+    if plan.host_sockets == HostSockets::Open {
+        // This right is about those.
         handled.remove(AccessFs::ResolveUnix);
     }
     if rules.is_empty() {
@@ -83,6 +83,7 @@ impl Layer {
 /// Keeps the signals of this process, and of everything it starts, from init and executor,
 /// which stay outside the domain this adds. Does nothing where the kernel has no such scope.
 pub(super) fn keep_signals_in(plan: &Plan) -> Result<(), Failure> {
+    // KERNEL(6.12): before, a session of its own keeps them from the caller alone.
     if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
         return Ok(());
     }
