@@ -16,6 +16,9 @@ pub(crate) struct Line(OwnedFd);
 
 const MAX_DATAGRAM: usize = 64 * 1024;
 
+/// Longest of what is sent before any event; the rest of a longer one is lost.
+const MAX_WORD: usize = 1024;
+
 /// Events recorded before the launcher looks at its signals again: they must get their turn
 /// beside a command that asks without pause.
 const BATCH: usize = 64;
@@ -41,10 +44,9 @@ impl Line {
     /// # Errors
     /// A signal came.
     pub(crate) fn receive(&self) -> io::Result<Vec<u8>> {
-        let mut datagram = vec![0; MAX_DATAGRAM];
-        let (len, _) = rustix::net::recv(&self.0, datagram.as_mut_slice(), RecvFlags::empty())?;
-        datagram.truncate(len);
-        Ok(datagram)
+        let mut datagram = [0; MAX_WORD];
+        let (len, _) = rustix::net::recv(&self.0, &mut datagram, RecvFlags::empty())?;
+        Ok(datagram[..len].to_vec())
     }
 
     /// Records events that have come, without waiting for more, and not all of very many.
@@ -77,7 +79,12 @@ impl Line {
 
     /// Records one event that has come; tells whether there was one.
     fn record_next(&self, audit: &Audit) -> bool {
-        let mut datagram = vec![0; MAX_DATAGRAM];
+        // The length first: most looks find nothing, and a buffer is a page to touch or sixteen.
+        let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK | RecvFlags::TRUNC;
+        let Ok((_, len @ 1..)) = rustix::net::recv(&self.0, &mut [0; 1], peek) else {
+            return false;
+        };
+        let mut datagram = vec![0; len.min(MAX_DATAGRAM)];
         let received = rustix::net::recv(&self.0, datagram.as_mut_slice(), RecvFlags::DONTWAIT);
         let Ok((len @ 1.., _)) = received else {
             return false;

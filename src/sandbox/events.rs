@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use crate::audit::Audit;
 use crate::audit::event::{Code, Event, Kind, Verdict};
+use crate::audit::sink::Verbosity;
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
 use crate::linux::plan::Place;
@@ -26,6 +27,9 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
             "no settings file was found: nothing may be written but what flags and defaults \
              allow, and no host reached but those of flags"
         ));
+    }
+    if audit.verbosity() < Verbosity::Verbose {
+        return;
     }
     for (key, note) in settings.notes() {
         audit.verbose(format_args!("`{key}` {note}"));
@@ -105,6 +109,10 @@ pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, place: Pla
 
 /// Records that the sandbox stands, with what was asked and what is in force.
 pub(super) fn record_start(audit: &Audit, command: &Command, report: &Report) {
+    // Texts take time, and most runs show nothing of this.
+    if !audit.is_recording() && audit.verbosity() < Verbosity::Debug {
+        return;
+    }
     let program = program(command);
     audit.debug(format_args!("enforced {}", json!(report.enforced)));
     audit.record(&Event {
