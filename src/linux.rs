@@ -95,7 +95,7 @@ impl Backend for Linux {
                 cwd,
                 command,
                 job_server: job_server(policy, host, command),
-                shell: shell(host),
+                shell: command.shell_string.as_ref().map_or("", |_| shell(host)),
                 tmpdir,
                 layers,
                 place: self.place,

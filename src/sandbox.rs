@@ -91,16 +91,10 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     audit.debug(format_args!("plan\n{plan}"));
     let mut held = backend.spawn(plan)?;
     let helpers = Helpers::start(&mut held, policy.network, policy.sockets, audit)?;
-    leave((settings, policy.filesystem, policy.environment));
+    linux::launch::leave((settings, policy.filesystem, policy.environment));
     let report = held.report()?;
     helpers.wait_until_ready()?;
     events::record_start(audit, command, &report);
     held.release()?;
     helpers.follow(held, audit)
-}
-
-/// Leaves memory to the end of the process. To free it is to write to pages that the children
-/// share, which copies each page first: ten thousand rules take longer to free than to enforce.
-fn leave<T>(unused: T) {
-    std::mem::forget(unused);
 }

@@ -110,7 +110,7 @@ pub struct Inputs<'a> {
     pub command: &'a Command,
     /// The FIFO of a job server the command may use.
     pub job_server: Option<PathBuf>,
-    /// The shell for strings.
+    /// The shell for a string, where there is one.
     pub shell: &'static str,
     /// Directory exported as `TMPDIR`.
     pub tmpdir: PathBuf,

@@ -13,7 +13,7 @@ use crate::audit::Audit;
 use crate::audit::line::Line;
 use crate::egress::{self, Listeners};
 use crate::error::{Error, Kind, Result};
-use crate::linux::launch::{handoff, privileges};
+use crate::linux::launch::{self, handoff, privileges};
 use crate::linux::plan::Role;
 use crate::linux::sys::{self, Forked};
 use crate::policy::Host;
@@ -50,7 +50,7 @@ impl Proxies {
                 sys::exit_now(0)
             }
             Forked::Parent(_, process) => {
-                super::leave(policy);
+                launch::leave(policy);
                 Ok(Self { process, line })
             }
         }
