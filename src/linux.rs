@@ -172,7 +172,7 @@ fn layers(_host: &Host) -> Layers {
 fn layers(host: &Host) -> Layers {
     match host
         .var("SRT_TEST_LAYERS")
-        .and_then(std::ffi::OsStr::to_str)
+        .and_then(OsStr::to_str)
     {
         Some("mounts") => Layers::Mounts,
         Some("landlock") => Layers::Landlock,
