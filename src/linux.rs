@@ -170,10 +170,7 @@ fn layers(_host: &Host) -> Layers {
 /// Lets a test switch one file layer off; such a build is never shipped.
 #[cfg(feature = "test-hooks")]
 fn layers(host: &Host) -> Layers {
-    match host
-        .var("SRT_TEST_LAYERS")
-        .and_then(OsStr::to_str)
-    {
+    match host.var("SRT_TEST_LAYERS").and_then(OsStr::to_str) {
         Some("mounts") => Layers::Mounts,
         Some("landlock") => Layers::Landlock,
         _ => Layers::Both,
