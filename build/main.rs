@@ -229,15 +229,14 @@ fn main() -> Result<()> {
     ] {
         let directory = out.join(name);
         fs::create_dir_all(&directory)?;
-        let mut ledger = String::from("&[\n");
+        let mut ledger = String::new();
         for (name, filter) in &filters {
             let rules = of_architecture(&filter.rules, arch);
             write_ledger(&mut ledger, name, filter.filter_action, &rules)?;
             compile(name, filter, rules, arch, &directory)
                 .map_err(|error| format!("{name}: {error}"))?;
         }
-        ledger.push_str("]\n");
-        fs::write(directory.join("ledger.rs"), ledger)?;
+        fs::write(directory.join("ledger.tsv"), ledger)?;
     }
     if !out.join(&arch_name).is_dir() {
         return Err(
@@ -334,12 +333,12 @@ fn write_ledger(
     for rule in rules {
         let conditions = rule.args.iter().flatten().map(Condition::shown);
         let conditions = conditions.collect::<Vec<_>>().join(" and ");
-        let (syscall, reason) = (&rule.syscall, &rule.comment);
-        writeln!(
-            ledger,
-            "Line {{ filter: {filter:?}, syscall: {syscall:?}, conditions: {conditions:?}, \
-             action: {action:?}, reason: {reason:?} }},"
-        )?;
+        let (syscall, reason) = (rule.syscall.as_str(), rule.comment.as_str());
+        let line = [filter, syscall, &conditions, action, reason].join("\t");
+        if line.matches(['\t', '\n']).count() != 4 {
+            return Err(format!("{syscall}: a tab or a line break in a text").into());
+        }
+        writeln!(ledger, "{line}")?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use sandbox_runtime::cli::{self, Invocation};
-use sandbox_runtime::error::{Error, printable};
+use sandbox_runtime::error::{Error, Kind, printable};
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
@@ -17,7 +17,8 @@ fn main() -> ExitCode {
             Ok(answer) => answer.exit_code().into(),
             Err(error) => report(&error),
         },
-        Ok(_) => ExitCode::FAILURE,
+        // The library may come to know more words than this program.
+        Ok(_) => report(&Error::new(Kind::Usage, "this command is not known here")),
         Err(error) => report(&error),
     }
 }

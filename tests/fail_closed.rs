@@ -117,7 +117,7 @@ fn no_mount_calls_no_command() {
 fn no_switch_of_the_root_no_command() {
     for errno in COMMON {
         refused(errno, "pivot_root", "cannot switch to the sandbox's root");
-        refused(errno, "umount2", "cannot");
+        refused(errno, "umount2", "cannot leave the host's root: umount2");
     }
 }
 
@@ -238,7 +238,7 @@ fn a_filter_of_the_callers_with_a_listener_takes_nothing_away() {
 fn no_dropped_privileges_no_command() {
     for errno in ERRNOS {
         refused(errno, "capset", "cannot drop capabilities: capset");
-        refused(errno, "prctl", "cannot");
+        refused(errno, "prctl", "prctl(PR_SET_PDEATHSIG)");
     }
     refused("EPERM", "prctl:1", "prctl(PR_SET_PDEATHSIG)");
     refused("EPERM", "prctl:4", "prctl(PR_SET_DUMPABLE)");
@@ -273,10 +273,22 @@ fn no_closed_descriptors_no_command() {
 fn no_hand_off_to_the_proxies_no_command() {
     for errno in COMMON {
         refused(errno, "sendmsg", "cannot hand the listeners to the proxies");
-        refused(errno, "socket", "cannot");
-        refused(errno, "socketpair", "cannot");
-        refused(errno, "bind", "cannot");
-        refused(errno, "listen", "cannot");
+        refused(
+            errno,
+            "socket",
+            "cannot make a private directory for the run: bind",
+        );
+        refused(errno, "socketpair", "cannot start the sandbox: socketpair");
+        refused(
+            errno,
+            "bind",
+            "cannot make a private directory for the run: bind",
+        );
+        refused(
+            errno,
+            "listen",
+            "cannot make a private directory for the run: bind",
+        );
     }
 }
 
@@ -290,7 +302,7 @@ fn no_watch_on_signals_no_command() {
 #[test]
 fn no_working_directory_no_command() {
     for errno in COMMON {
-        refused(errno, "chdir", "cannot");
+        refused(errno, "chdir", "cannot leave the host's root");
     }
 }
 

@@ -71,7 +71,11 @@ impl Framed {
     }
 
     fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
-        Pin::new(self.get_mut().stream.as_mut().expect(PRESENT))
+        Pin::new(self.get_mut().present())
+    }
+
+    fn present(&mut self) -> &mut TcpStream {
+        self.stream.as_mut().expect(PRESENT)
     }
 
     /// Follows what was just read and returns how much of it hyper may see.
@@ -112,7 +116,7 @@ impl AsyncRead for Framed {
             return Poll::Ready(Err(broken_body()));
         }
         let before = buf.filled().len();
-        let result = Pin::new(this.stream.as_mut().expect(PRESENT)).poll_read(cx, buf);
+        let result = Pin::new(this.present()).poll_read(cx, buf);
         if matches!(result, Poll::Ready(Ok(()))) && buf.filled().len() > before {
             let sound = this.follow(&buf.filled()[before..]);
             buf.set_filled(before + sound);

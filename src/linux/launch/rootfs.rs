@@ -101,11 +101,12 @@ impl Tree {
                     path.id(),
                     path.as_path(),
                 )
+                .map(drop)
             }
             MountOp::Redacted(path, _) => {
                 let place = path.as_path();
-                expect_id(&self.root, below_root(place), path.id(), place)?;
-                cover(stand_ins, &copy_name(path), &self.root, place)
+                let target = expect_id(&self.root, below_root(place), path.id(), place)?;
+                cover(stand_ins, &copy_name(path), &self.root, &target, place)
             }
             MountOp::StandIn(path, reopened) => self.hide(path, reopened, stand_ins),
             MountOp::Proc { masked, processes } => {
@@ -130,40 +131,33 @@ impl Tree {
     ) -> Result<(), Failure> {
         // What is covered must be what the settings meant, or the secret stays readable
         // under the name it was moved to.
-        expect_id(
-            &self.root,
-            below_root(path.as_path()),
-            path.id(),
-            path.as_path(),
-        )?;
+        let place = path.as_path();
+        let target = expect_id(&self.root, below_root(place), path.id(), place)?;
         if reopened.is_empty() {
-            return cover(stand_ins, empty(path.id().kind), &self.root, path.as_path());
+            let name = empty(path.id().kind);
+            return cover(stand_ins, name, &self.root, &target, place);
         }
         let skeleton = filesystems::tmpfs("0555")?;
         for (below, kind) in reopened {
             filesystems::make(&skeleton, below, *kind)?;
         }
-        set_attributes(skeleton.as_fd(), MountAttr::READ_ONLY, path.as_path())?;
-        let shown = identify(&skeleton).at_path(Step::FillTmpfs, path.as_path())?;
-        attach(&skeleton, &self.root, path.as_path())?;
-        expect_id(
-            &self.root,
-            below_root(path.as_path()),
-            shown,
-            path.as_path(),
-        )
+        set_attributes(skeleton.as_fd(), MountAttr::READ_ONLY, place)?;
+        let shown = identify(&skeleton).at_path(Step::FillTmpfs, place)?;
+        attach_at(&skeleton, &target, place)?;
+        expect_id(&self.root, below_root(place), shown, place).map(drop)
     }
 
     /// Covers those of `names` below `place` that this kernel has.
     fn mask(&self, place: &Path, names: &[&str], stand_ins: &OwnedFd) -> Result<(), Failure> {
         for name in names {
             let path = place.join(name);
-            let kind = match open(&self.root, below_root(&path)) {
-                Ok(found) => identify(&found).at_path(Step::FindTarget, &path)?.kind,
+            let target = match open(&self.root, below_root(&path)) {
+                Ok(found) => found,
                 Err(rustix::io::Errno::NOENT | rustix::io::Errno::ACCESS) => continue,
                 Err(errno) => return Err(errno).at_path(Step::FindTarget, &path),
             };
-            cover(stand_ins, empty(kind), &self.root, &path)?;
+            let kind = identify(&target).at_path(Step::FindTarget, &path)?.kind;
+            cover(stand_ins, empty(kind), &self.root, &target, &path)?;
         }
         Ok(())
     }
@@ -207,8 +201,9 @@ impl Tree {
 fn copy_for(host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
     match op {
         MountOp::Bind(path, access) => {
-            expect_id(host, below_root(path.as_path()), path.id(), path.as_path())?;
-            copy(host, path.as_path(), attributes(*access)).map(Some)
+            let place = path.as_path();
+            let source = expect_id(host, below_root(place), path.id(), place)?;
+            copy_of(&source, place, attributes(*access)).map(Some)
         }
         _ => Ok(None),
     }
@@ -217,7 +212,11 @@ fn copy_for(host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
 /// Copies the mounts at and below `path` of the host, detached, with `attr` on all of them.
 fn copy(host: &OwnedFd, path: &Path, attr: MountAttr) -> Result<OwnedFd, Failure> {
     let source = open(host, below_root(path)).at_path(Step::FindSource, path)?;
-    let copied = clone_tree(&source, Path::new("")).at_path(Step::CloneTree, path)?;
+    copy_of(&source, path, attr)
+}
+
+fn copy_of(source: &OwnedFd, path: &Path, attr: MountAttr) -> Result<OwnedFd, Failure> {
+    let copied = clone_tree(source, Path::new("")).at_path(Step::CloneTree, path)?;
     set_attributes(copied.as_fd(), attr, path)?;
     Ok(copied)
 }
@@ -233,8 +232,13 @@ pub(super) fn clone_tree(from: &OwnedFd, path: &Path) -> Result<OwnedFd, rustix:
 /// Mounts `tree` at `path` below `root`, found without following a link.
 pub(super) fn attach(tree: &OwnedFd, root: impl AsFd, path: &Path) -> Result<(), Failure> {
     let target = open(root, below_root(path)).at_path(Step::FindTarget, path)?;
+    attach_at(tree, &target, path)
+}
+
+/// Mounts `tree` at a place that is open; it is called `path`.
+fn attach_at(tree: &OwnedFd, target: &OwnedFd, path: &Path) -> Result<(), Failure> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    move_mount(tree, "", &target, "", flags).at_path(Step::Mount, path)
+    move_mount(tree, "", target, "", flags).at_path(Step::Mount, path)
 }
 
 fn empty(kind: FileKind) -> &'static Path {
@@ -249,12 +253,18 @@ fn copy_name(path: &RealPath) -> PathBuf {
     format!("{}-{}", path.id().dev, path.id().ino).into()
 }
 
-/// Mounts the stand-in of that name at `path`.
-fn cover(stand_ins: &OwnedFd, name: &Path, root: &OwnedFd, path: &Path) -> Result<(), Failure> {
+/// Mounts the stand-in of that name over `target`, which is `path` below `root`.
+fn cover(
+    stand_ins: &OwnedFd,
+    name: &Path,
+    root: &OwnedFd,
+    target: &OwnedFd,
+    path: &Path,
+) -> Result<(), Failure> {
     let copied = clone_tree(stand_ins, name).at_path(Step::CloneTree, path)?;
-    let empty = identify(&copied).at_path(Step::CloneTree, path)?;
-    attach(&copied, root, path)?;
-    expect_id(root, below_root(path), empty, path)
+    let shown = identify(&copied).at_path(Step::CloneTree, path)?;
+    attach_at(&copied, target, path)?;
+    expect_id(root, below_root(path), shown, path).map(drop)
 }
 
 /// Opens `path` below `dir` as a place, refusing links: the plan resolved them all, so one
@@ -265,10 +275,11 @@ pub(super) fn open(dir: impl AsFd, path: &Path) -> Result<OwnedFd, rustix::io::E
     rustix::fs::openat2(dir, path, flags, Mode::empty(), resolve)
 }
 
-fn expect_id(dir: impl AsFd, path: &Path, id: FileId, shown: &Path) -> Result<(), Failure> {
+/// Opens `path` below `dir`, which must be what has this identity.
+fn expect_id(dir: impl AsFd, path: &Path, id: FileId, shown: &Path) -> Result<OwnedFd, Failure> {
     let found = open(dir, path).at_path(Step::FindTarget, shown)?;
     if identify(&found).at_path(Step::FindTarget, shown)? == id {
-        return Ok(());
+        return Ok(found);
     }
     Err(Failure::new(Step::ChangedSource, Errno::ESTALE).on(shown))
 }

@@ -50,21 +50,23 @@ impl RunDirectory {
     /// No temporary directory of this machine can be used.
     pub fn create(host: &Host, policy: &Policy, place: Place) -> Result<Self> {
         let network = place.network(policy.network_mode);
-        let mut last = io::Error::from(io::ErrorKind::NotFound);
+        let (mut call, mut last) = ("mkdir", io::Error::from(io::ErrorKind::NotFound));
         let mut bases = bases(host, &policy.filesystem).into_iter();
         for base in bases.by_ref() {
-            let made = Self::create_in(base.as_path(), host.uid);
-            match made.and_then(|made| made.for_network(network)) {
+            let made = Self::create_in(base.as_path(), host.uid).map_err(|error| ("mkdir", error));
+            let made =
+                made.and_then(|made| made.for_network(network).map_err(|error| ("bind", error)));
+            match made {
                 Ok(mut directory) => {
                     directory.hold_others(bases, host.uid);
                     return Ok(directory);
                 }
-                Err(error) => last = error,
+                Err(failed) => (call, last) = failed,
             }
         }
         Err(
             Error::new(Kind::Launch, "cannot make a private directory for the run")
-                .call("mkdir", last)
+                .call(call, last)
                 .with_hint(
                     "set TMPDIR to a directory you can write, on a file system without noexec",
                 ),

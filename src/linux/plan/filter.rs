@@ -42,12 +42,13 @@ pub struct Line {
     pub reason: &'static str,
 }
 
-/// Every line of the profiles that this machine's architecture has.
-const LEDGER: &[Line] = include!(concat!(
+/// Every line of the profiles that this machine's architecture has, its parts apart by tabs.
+/// A text, since a table of texts is relocated at every launch, and few ask for it.
+const LEDGER: &str = include_str!(concat!(
     env!("OUT_DIR"),
     "/",
     env!("SECCOMP_ARCH"),
-    "/ledger.rs"
+    "/ledger.tsv"
 ));
 
 /// Size of one instruction, `struct sock_filter` of linux/filter.h.
@@ -103,13 +104,23 @@ pub fn of(policy: &Policy, host: &Host) -> Vec<Filter> {
     filters
 }
 
+fn ledger() -> impl Iterator<Item = Line> {
+    LEDGER.lines().filter_map(|line| {
+        let mut parts = line.split('\t');
+        Some(Line {
+            filter: parts.next()?,
+            syscall: parts.next()?,
+            conditions: parts.next()?,
+            action: parts.next()?,
+            reason: parts.next()?,
+        })
+    })
+}
+
 /// Returns the lines that `filters` are compiled from, sorted by call.
 pub fn lines(filters: &[Filter]) -> Vec<Line> {
-    let mut lines: Vec<Line> = LEDGER
-        .iter()
-        .filter(|line| filters.iter().any(|filter| filter.name == line.filter))
-        .copied()
-        .collect();
+    let in_force = |line: &Line| filters.iter().any(|filter| filter.name == line.filter);
+    let mut lines: Vec<Line> = ledger().filter(in_force).collect();
     // Stable: lines for one call keep the order of their program.
     lines.sort_by_key(|line| line.syscall);
     lines

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::tests::{AARCH64, LACKS, X86_64, run};
-use super::{LEDGER, Line, lines};
+use super::{Line, ledger, lines};
 
 /// Number on x86_64, then on aarch64, of every call the profiles name; see
 /// `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl` of the kernel.
@@ -431,14 +431,14 @@ fn the_table_that_is_printed_has_a_line_for_every_rule() {
         X86_64
     };
     for rule in rules() {
-        let is_it = |line: &&Line| {
+        let is_it = |line: &Line| {
             line.filter == rule.program
                 && line.syscall == rule.syscall
                 && line.reason == rule.comment
                 && line.conditions.matches("args[").count() == rule.args.len()
         };
         let expected = usize::from(number(&rule.syscall, native) != LACKS);
-        let found = LEDGER.iter().filter(is_it).count();
+        let found = ledger().filter(is_it).count();
         // Two rules that differ in their values alone have the same reason.
         assert_eq!(found.min(1), expected, "{}: {}", rule.program, rule.syscall);
     }
