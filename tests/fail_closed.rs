@@ -238,7 +238,11 @@ fn a_filter_of_the_callers_with_a_listener_takes_nothing_away() {
 fn no_dropped_privileges_no_command() {
     for errno in ERRNOS {
         refused(errno, "capset", "cannot drop capabilities: capset");
-        refused(errno, "prctl", "cannot start the sandbox: prctl(PR_SET_DUMPABLE)");
+        refused(
+            errno,
+            "prctl",
+            "cannot start the sandbox: prctl(PR_SET_DUMPABLE)",
+        );
     }
     refused("EPERM", "prctl:1", "prctl(PR_SET_PDEATHSIG)");
     refused("EPERM", "prctl:4", "prctl(PR_SET_DUMPABLE)");

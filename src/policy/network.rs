@@ -99,6 +99,15 @@ impl Network {
 }
 
 impl Permit {
+    /// Asks for the addresses of this host's interfaces where they are not known yet.
+    pub fn learn_own_addresses(&self, ask: impl FnOnce() -> Result<Vec<IpAddr>>) {
+        if self.rules.own_addresses.get().is_none()
+            && let Ok(addresses) = ask()
+        {
+            self.rules.own_addresses.get_or_init(|| addresses);
+        }
+    }
+
     /// Returns where the connection is to go.
     pub fn target(&self) -> &Target {
         &self.target

@@ -16,7 +16,6 @@ use crate::error::{Error, Kind, Result};
 use crate::linux::launch::{self, handoff, privileges};
 use crate::linux::plan::Role;
 use crate::linux::sys::{self, Forked};
-use crate::policy::Host;
 use crate::policy::network::Network;
 
 /// The proxies of one sandbox. Dropping it ends them.
@@ -112,9 +111,6 @@ fn serve(
     if is_closed(line)? {
         return Ok(());
     }
-    // While init builds.
-    let own_addresses = Host::addresses().map_err(|error| io::Error::other(error.to_string()))?;
-    policy.learn_own_addresses(own_addresses);
     let handed_over = handoff::receive(socket, init)?;
     let mut listeners = Listeners::default();
     for (role, listener) in handed_over.listeners {
