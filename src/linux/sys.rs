@@ -89,11 +89,19 @@ pub(crate) fn fork_thread() -> io::Result<Forked> {
 
 /// Refuses to fork a threaded process: see fork(2) and signal-safety(7).
 fn refuse_threads() -> io::Result<()> {
-    let threads = std::fs::read_dir("/proc/self/task")?.count();
-    if threads == 1 {
-        Ok(())
-    } else {
-        Err(io::Error::from_raw_os_error(libc::EDEADLK))
+    // SAFETY: no pointer is passed, and nothing changes in a process of one thread; in another
+    // one the call fails, see unshare(2).
+    let result = check(i64::from(unsafe { libc::unshare(libc::CLONE_THREAD) }));
+    let is_alone = match result {
+        // Filters refuse the call, ours among them.
+        Err(error) if error.raw_os_error() != Some(libc::EINVAL) => {
+            std::fs::read_dir("/proc/self/task")?.count() == 1
+        }
+        result => result.is_ok(),
+    };
+    match is_alone {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EDEADLK)),
     }
 }
 

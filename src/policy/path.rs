@@ -139,9 +139,10 @@ const MAX_LINKS: usize = 40;
 #[derive(Debug, Default)]
 pub struct Resolver {
     /// What is at paths that others go through, by paths free of links but for the last name.
-    seen: HashMap<PathBuf, Found>,
+    /// As strings: to hash a path is to take it apart.
+    seen: HashMap<OsString, Found>,
     /// The links and the end of the way to a directory, by its path as written.
-    directories: HashMap<PathBuf, (Vec<PathBuf>, PathBuf)>,
+    directories: HashMap<OsString, (Vec<PathBuf>, PathBuf)>,
 }
 
 /// What is at a path, without following it.
@@ -158,7 +159,7 @@ impl Resolver {
     /// so covers what its text says.
     pub fn way(&mut self, path: &Path) -> Way {
         let mut directory = path.parent();
-        let known = directory.and_then(|directory| self.directories.get(directory));
+        let known = directory.and_then(|directory| self.directories.get(directory.as_os_str()));
         let (mut links, mut end, mut ahead) = match known {
             Some((links, end)) => {
                 directory = None;
@@ -172,7 +173,7 @@ impl Resolver {
                 && let Some(directory) = directory.take()
             {
                 let way = (links.clone(), end.clone());
-                self.directories.insert(directory.to_owned(), way);
+                self.directories.insert(directory.into(), way);
             }
             if name == ".." {
                 end.pop();
@@ -215,11 +216,11 @@ impl Resolver {
     }
 
     fn look(&mut self, path: &Path) -> Found {
-        if let Some(found) = self.seen.get(path) {
+        if let Some(found) = self.seen.get(path.as_os_str()) {
             return found.clone();
         }
         let found = look(path);
-        self.seen.insert(path.to_owned(), found.clone());
+        self.seen.insert(path.into(), found.clone());
         found
     }
 }

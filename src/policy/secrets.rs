@@ -2,7 +2,6 @@
 
 mod redaction;
 
-use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -44,17 +43,21 @@ const MOVED: [(&str, &str); 3] = [
 /// The homes of the caller, with what each holds: to ask for a hundred names one by one takes
 /// a good part of a launch.
 #[derive(Debug)]
-pub struct Homes(Vec<Home>);
+pub struct Homes {
+    all: Vec<Home>,
+    /// Where the variables of [`MOVED`] lead, if they are set.
+    moved: [Option<PathBuf>; MOVED.len()],
+}
 
 #[derive(Debug)]
 struct Home {
     path: PathBuf,
-    /// The names in it and in the directories of [`FULL`]; none of one that cannot be listed.
-    listed: HashMap<&'static str, HashSet<OsString>>,
+    /// The names in each directory of [`FULL`], sorted; `None` of one that cannot be listed.
+    listed: [Option<Vec<OsString>>; FULL.len()],
 }
 
-/// Directories of a home that many stores lie in.
-const FULL: [&str; 3] = ["", ".config", ".local/share"];
+/// Directories of a home that many stores lie in, each with what a path below it starts with.
+const FULL: [&str; 3] = ["", ".config/", ".local/share/"];
 
 impl Homes {
     /// Looks at `HOME` and at the home of the account, which programs use where they are not
@@ -62,44 +65,56 @@ impl Homes {
     pub fn of(host: &Host) -> Self {
         let account = account_home(host.uid).filter(|home| host.home.as_ref() != Some(home));
         let paths = host.home.iter().cloned().chain(account);
-        Self(paths.map(Home::listed).collect())
+        let moved = MOVED.map(|(_, name)| {
+            let dir = host.var(name).map(PathBuf::from)?;
+            dir.is_absolute().then_some(dir)
+        });
+        Self {
+            all: paths.map(Home::listed).collect(),
+            moved,
+        }
     }
 
     /// Tells whether a path is one of them or holds one.
     pub fn hold(&self, path: &Path) -> bool {
-        self.0.iter().any(|home| home.path.starts_with(path))
+        self.all.iter().any(|home| home.path.starts_with(path))
     }
 
     fn having(&self, below: &str) -> impl Iterator<Item = PathBuf> {
-        let homes = self.0.iter().filter(move |home| home.may_have(below));
+        let homes = self.all.iter().filter(move |home| home.may_have(below));
         homes.map(move |home| home.path.join(below))
+    }
+
+    /// Returns the place that takes the one of `place`, which starts with `~`.
+    fn moved(&self, place: &str) -> Option<PathBuf> {
+        let mut dirs = MOVED.iter().zip(&self.moved);
+        dirs.find_map(|((from, _), dir)| Some(dir.as_ref()?.join(place.strip_prefix(from)?)))
     }
 }
 
 impl Home {
     fn listed(path: PathBuf) -> Self {
-        let names = |below: &&'static str| {
+        let listed = FULL.map(|below| {
             let entries = path.join(below).read_dir().ok()?;
             let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
-            Some((*below, names.collect::<Result<_, _>>().ok()?))
-        };
-        let listed = FULL.iter().filter_map(names).collect();
+            let mut names = names.collect::<Result<Vec<_>, _>>().ok()?;
+            names.sort_unstable();
+            Some(names)
+        });
         Self { path, listed }
     }
 
     fn may_have(&self, below: &str) -> bool {
-        FULL.iter().all(|full| {
-            let rest = match *full {
-                "" => Some(below),
-                full => below
-                    .strip_prefix(full)
-                    .and_then(|rest| rest.strip_prefix('/')),
-            };
-            let Some(name) = rest.and_then(|rest| rest.split('/').next()) else {
-                return true;
-            };
-            let listed = self.listed.get(full).filter(|_| !name.contains('*'));
-            listed.is_none_or(|names| names.contains(OsStr::new(name)))
+        FULL.iter().zip(&self.listed).all(|(full, names)| {
+            let rest = below.strip_prefix(full);
+            let name = rest.and_then(|rest| rest.split('/').next());
+            match (name, names) {
+                (Some(name), Some(names)) if !name.contains('*') => {
+                    let of = |listed: &OsString| listed.as_os_str().cmp(OsStr::new(name));
+                    names.binary_search_by(of).is_ok()
+                }
+                _ => true,
+            }
         })
     }
 }
@@ -140,14 +155,7 @@ fn on_host(place: &'static str, host: &Host, homes: &Homes) -> Vec<PathBuf> {
     let Some(below) = place.strip_prefix("~/") else {
         return vec![place.into()];
     };
-    let mut places: Vec<_> = homes.having(below).collect();
-    let moved = MOVED.iter().filter_map(|(from, name)| {
-        let below = place.strip_prefix(from)?;
-        let dir = host.var(name).map(PathBuf::from)?;
-        dir.is_absolute().then(|| dir.join(below))
-    });
-    places.extend(moved);
-    places
+    homes.having(below).chain(homes.moved(place)).collect()
 }
 
 fn joined(path: PathBuf, below: &str) -> PathBuf {

@@ -35,12 +35,15 @@ fn kept(plan: &Plan) -> CapsHashSet {
 }
 
 fn drop_all_but(kept: CapsHashSet) -> Result<(), Failure> {
-    let set = |set, to: &CapsHashSet| {
-        caps::set(None, set, to).map_err(|_| Failure::new(Step::DropCapabilities, Errno::last()))
-    };
+    let cannot = |_| Failure::new(Step::DropCapabilities, Errno::last());
+    let clear = |set| caps::clear(None, set).map_err(cannot);
+    let set = |set, to: &CapsHashSet| caps::set(None, set, to).map_err(cannot);
     set(CapSet::Inheritable, &kept)?;
     // The only set that outlives an exec of user 0 under the bits below.
-    set(CapSet::Ambient, &kept)?;
+    clear(CapSet::Ambient)?;
+    for capability in &kept {
+        caps::raise(None, CapSet::Ambient, *capability).map_err(cannot)?;
+    }
     let locked = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
         | CapabilitiesSecureBits::NO_SETUID_FIXUP
@@ -53,8 +56,7 @@ fn drop_all_but(kept: CapsHashSet) -> Result<(), Failure> {
     if rustix::thread::capabilities_secure_bits().at(Step::DropCapabilities)? != locked {
         rustix::thread::set_capabilities_secure_bits(locked).at(Step::DropCapabilities)?;
     }
-    caps::clear(None, CapSet::Bounding)
-        .map_err(|_| Failure::new(Step::DropCapabilities, Errno::last()))?;
+    clear(CapSet::Bounding)?;
     set(CapSet::Effective, &kept)?;
     set(CapSet::Permitted, &kept)
 }
