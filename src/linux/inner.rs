@@ -82,6 +82,10 @@ fn check_files(policy: &Filesystem) -> Result<()> {
             ));
         }
     }
+    let held = policy.held().filter(|link| !is_mount(&link.path));
+    open.extend(held.map(|link| {
+        format!("cannot keep the link {link} from being replaced inside a sandbox: the sandbox around does not hold it")
+    }));
     match open.is_empty() {
         true => Ok(()),
         false => Err(Error::of_lines(Kind::Settings, open)
@@ -98,13 +102,17 @@ fn is_read_only(path: &Path) -> bool {
 /// `shown` again.
 fn is_covered(path: &Path, shown: &[&Path]) -> bool {
     const TMPFS_MAGIC: i64 = 0x0102_1994;
+    let is_tmpfs = statfs(path).is_ok_and(|found| found.f_type == TMPFS_MAGIC);
+    is_tmpfs && is_mount(path) && is_read_only(path) && is_empty(path, shown)
+}
+
+/// Tells whether something is mounted at a path, which is not followed.
+fn is_mount(path: &Path) -> bool {
     /// STATX_ATTR_MOUNT_ROOT of linux/stat.h.
     const MOUNT_ROOT: u64 = 0x2000;
-    let is_tmpfs = statfs(path).is_ok_and(|found| found.f_type == TMPFS_MAGIC);
     let flags = AtFlags::SYMLINK_NOFOLLOW;
-    let is_mount = statx(CWD, path, flags, StatxFlags::INO)
-        .is_ok_and(|found| found.stx_attributes.bits() & MOUNT_ROOT != 0);
-    is_tmpfs && is_mount && is_read_only(path) && is_empty(path, shown)
+    statx(CWD, path, flags, StatxFlags::INO)
+        .is_ok_and(|found| found.stx_attributes.bits() & MOUNT_ROOT != 0)
 }
 
 fn is_empty(path: &Path, shown: &[&Path]) -> bool {

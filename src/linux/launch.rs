@@ -10,6 +10,7 @@ mod filesystems;
 pub(crate) mod handoff;
 mod init;
 mod landlock;
+mod links;
 mod mount_table;
 pub(crate) mod mountinfo;
 pub(crate) mod namespaces;

@@ -1,12 +1,13 @@
 //! Which paths may be read and written: the precedence of the four lists in one function.
 
 mod decision;
+mod held;
 mod protected;
 mod refusals;
 mod rules;
 mod secrets;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -18,7 +19,7 @@ pub use rules::Rule;
 pub use secrets::{Secret, Shown};
 
 use super::host::Host;
-use super::path::{self, FileKind, RealPath, Resolver, Way};
+use super::path::{self, FileKind, Link, RealPath, Resolver, Way};
 use super::wide;
 use crate::error::Result;
 use crate::settings::{self, Entry, profile};
@@ -41,7 +42,10 @@ pub struct Filesystem {
     rules: Rules,
     /// Made when first asked: every rule that is added changes them.
     pins: OnceLock<Vec<RealPath>>,
-    /// Directories of the launcher and above them.
+    /// Links on the ways of what is denied, by their paths.
+    links: BTreeMap<PathBuf, Link>,
+    /// Directories that must stay in place, with those above them, though nothing is denied in
+    /// them: those of the launcher, and those that links lead through.
     kept: Vec<PathBuf>,
     /// Missing directories that the settings ask to be made, each with the entry that does.
     unmade: Vec<(PathBuf, Entry)>,
@@ -129,6 +133,7 @@ impl Filesystem {
             .map(|Named { entry, way }| (*entry, &*way.end));
         policy.warnings.extend(wide::warnings(granted, host));
         policy.warn_of_hard_links(deny_read.iter().chain(&deny_write));
+        policy.warn_of_planted_links(deny_read.iter().chain(&deny_write), &mut resolver);
         policy.forget_unwritable(&deny_write);
         Ok(policy)
     }
@@ -195,13 +200,6 @@ impl Filesystem {
         paths
     }
 
-    /// Tells whether `path` must not be renamed, since a protected path lies below it.
-    pub fn is_pinned(&self, path: &RealPath) -> bool {
-        self.pins()
-            .binary_search_by(|pin| pin.as_path().cmp(path.as_path()))
-            .is_ok()
-    }
-
     /// Returns the rules of all lists, those that no setting holds among them.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         self.rules.all()
@@ -236,44 +234,19 @@ impl Filesystem {
 
     fn push(&mut self, list: List, rule: Rule) {
         self.rules.push(list, rule);
+        self.forget_pins();
+    }
+
+    /// They are made anew from the rules when asked for.
+    fn forget_pins(&mut self) {
         self.pins = OnceLock::new();
-    }
-
-    /// Returns the directories that must stay in place, sorted.
-    fn pins(&self) -> &[RealPath] {
-        self.pins.get_or_init(|| {
-            let names = self.pinned_names();
-            let found = names.iter().map(|path| RealPath::resolve(path));
-            // One that is gone took along what lies below, and the launch ends at that.
-            found.filter_map(Result::ok).collect()
-        })
-    }
-
-    /// Lists every directory between a writable root and what must stay in place below it. A mount
-    /// point cannot be renamed (EBUSY), but its parent could be, and the name would be free.
-    fn pinned_names(&self) -> Vec<PathBuf> {
-        let mut seen: HashSet<&Path> = HashSet::new();
-        for rule in self.rules.all() {
-            let path = rule.path.as_path();
-            // Above a directory that was seen, all were.
-            let unseen = |path: &&Path| !seen.contains(path);
-            let fresh: Vec<_> = path.ancestors().skip(1).take_while(unseen).collect();
-            if !fresh.is_empty() && self.access(path) != Access::Write {
-                seen.extend(fresh);
-            }
-        }
-        seen.extend(self.kept.iter().map(PathBuf::as_path));
-        let mut writable: Vec<_> = seen
-            .into_iter()
-            .filter(|path| path.parent().is_some() && self.access(path) == Access::Write)
-            .map(Path::to_path_buf)
-            .collect();
-        writable.sort();
-        writable
     }
 
     fn add(&mut self, list: List, named: &[Named<'_>], missing: Missing) -> Result<()> {
         for Named { entry, way } in named {
+            if matches!(list, List::Credentials | List::DenyRead | List::DenyWrite) {
+                self.hold(way);
+            }
             match way.real() {
                 Ok(path) => match refused_tree(entry, path.as_path()) {
                     Some(reason) => return Err(path::entry_error(entry, reason)),

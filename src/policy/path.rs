@@ -101,11 +101,49 @@ impl FileId {
     }
 }
 
+/// A symbolic link, as it was when it was followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Link {
+    /// The real path of its directory, and its name.
+    pub path: PathBuf,
+    /// What it says.
+    pub target: PathBuf,
+    dev: u64,
+    ino: u64,
+}
+
+impl Link {
+    /// Makes a link that is nowhere, for tests of what is pure.
+    #[cfg(test)]
+    pub(crate) fn unchecked(path: &str, target: &str) -> Self {
+        Self {
+            path: path.into(),
+            target: target.into(),
+            dev: 0,
+            ino: 0,
+        }
+    }
+
+    /// Returns device and inode number. A number is used again, so that the target counts too.
+    pub fn id(&self) -> (u64, u64) {
+        (self.dev, self.ino)
+    }
+}
+
+impl fmt::Display for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&shown(&self.path))
+    }
+}
+
 /// The way a path takes: for protection the names on it matter as much as where it ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Way {
-    /// Every link on it, by the real path of its directory and its name.
-    pub links: Vec<PathBuf>,
+    /// Every link on it.
+    pub links: Vec<Link>,
+    /// Directories that a `..` behind a link left: with another one in its place, the way would
+    /// end elsewhere.
+    pub crossed: Vec<PathBuf>,
     /// Where it ends, free of links, whether or not something is there.
     pub end: PathBuf,
     /// What is there.
@@ -141,14 +179,22 @@ pub struct Resolver {
     /// What is at paths that others go through, by paths free of links but for the last name.
     /// As strings: to hash a path is to take it apart.
     seen: HashMap<OsString, Found>,
-    /// The links and the end of the way to a directory, by its path as written.
-    directories: HashMap<OsString, (Vec<PathBuf>, PathBuf)>,
+    /// The way to a directory, by its path as written.
+    directories: HashMap<OsString, Walked>,
+}
+
+/// A part of a way.
+#[derive(Debug, Clone, Default)]
+struct Walked {
+    links: Vec<Link>,
+    crossed: Vec<PathBuf>,
+    end: PathBuf,
 }
 
 /// What is at a path, without following it.
 #[derive(Debug, Clone)]
 enum Found {
-    Link(PathBuf),
+    Link(Link),
     File(FileId, u64),
     Nothing(Errno),
 }
@@ -160,54 +206,53 @@ impl Resolver {
     pub fn way(&mut self, path: &Path) -> Way {
         let mut directory = path.parent();
         let known = directory.and_then(|directory| self.directories.get(directory.as_os_str()));
-        let (mut links, mut end, mut ahead) = match known {
-            Some((links, end)) => {
+        let (mut way, mut ahead) = match known {
+            Some(known) => {
                 directory = None;
                 let last: PathBuf = path.components().next_back().into_iter().collect();
-                (links.clone(), end.clone(), backwards(&last))
+                (known.clone(), backwards(&last))
             }
-            None => (Vec::new(), PathBuf::from("/"), backwards(path)),
+            None => (Walked::start(), backwards(path)),
         };
         while let Some(name) = ahead.pop() {
             if ahead.is_empty()
                 && let Some(directory) = directory.take()
             {
-                let way = (links.clone(), end.clone());
-                self.directories.insert(directory.into(), way);
+                self.directories.insert(directory.into(), way.clone());
             }
             if name == ".." {
-                end.pop();
+                way.leave();
                 continue;
             }
-            end.push(&name);
+            way.end.push(&name);
             let found = match ahead.is_empty() {
-                true => look(&end),
-                false => self.look(&end),
+                true => look(&way.end),
+                false => self.look(&way.end),
             };
             match found {
-                Found::Link(target) if links.len() < MAX_LINKS => {
-                    links.push(end.clone());
-                    match target.is_absolute() {
-                        true => end = PathBuf::from("/"),
-                        false => _ = end.pop(),
+                Found::Link(link) if way.links.len() < MAX_LINKS => {
+                    match link.target.is_absolute() {
+                        true => way.end = PathBuf::from("/"),
+                        false => _ = way.end.pop(),
                     }
-                    ahead.extend(backwards(&target));
+                    ahead.extend(backwards(&link.target));
+                    way.links.push(link);
                 }
                 // The kernel gives up here too, whatever it is about to find.
                 Found::Link(_) => {
                     let rest = ahead.iter().rev();
                     rest.for_each(|name| match name == ".." {
-                        true => _ = end.pop(),
-                        false => end.push(name),
+                        true => _ = way.end.pop(),
+                        false => way.end.push(name),
                     });
-                    return arrive(links, end, Found::Nothing(Errno::ELOOP));
+                    return way.arrive(Found::Nothing(Errno::ELOOP));
                 }
-                found if ahead.is_empty() => return arrive(links, end, found),
+                found if ahead.is_empty() => return way.arrive(found),
                 _ => {}
             }
         }
-        let found = self.look(&end);
-        arrive(links, end, found)
+        let found = self.look(&way.end);
+        way.arrive(found)
     }
 
     /// Tells whether something is at `path`, which is free of links but for its last name.
@@ -225,6 +270,43 @@ impl Resolver {
     }
 }
 
+impl Walked {
+    fn start() -> Self {
+        Self {
+            end: PathBuf::from("/"),
+            ..Self::default()
+        }
+    }
+
+    fn leave(&mut self) {
+        // Before any link, the text alone says where `..` leads.
+        if !self.links.is_empty() {
+            self.crossed.push(self.end.clone());
+        }
+        self.end.pop();
+    }
+
+    fn arrive(self, found: Found) -> Way {
+        let Self {
+            links,
+            crossed,
+            end,
+        } = self;
+        let (found, names) = match found {
+            Found::File(id, names) => (Ok(id), names),
+            Found::Nothing(errno) => (Err(errno), 0),
+            Found::Link(_) => (Err(Errno::ELOOP), 0),
+        };
+        Way {
+            links,
+            crossed,
+            end,
+            found,
+            names,
+        }
+    }
+}
+
 fn look(path: &Path) -> Found {
     let errno = |error: io::Error| {
         let code = error.raw_os_error();
@@ -232,25 +314,16 @@ fn look(path: &Path) -> Found {
     };
     match std::fs::symlink_metadata(path) {
         Ok(meta) if meta.is_symlink() => match std::fs::read_link(path) {
-            Ok(target) => Found::Link(target),
+            Ok(target) => Found::Link(Link {
+                path: path.to_owned(),
+                target,
+                dev: meta.dev(),
+                ino: meta.ino(),
+            }),
             Err(error) => errno(error),
         },
         Ok(meta) => Found::File(FileId::of(&meta), meta.nlink()),
         Err(error) => errno(error),
-    }
-}
-
-fn arrive(links: Vec<PathBuf>, end: PathBuf, found: Found) -> Way {
-    let (found, names) = match found {
-        Found::File(id, names) => (Ok(id), names),
-        Found::Nothing(errno) => (Err(errno), 0),
-        Found::Link(_) => (Err(Errno::ELOOP), 0),
-    };
-    Way {
-        links,
-        end,
-        found,
-        names,
     }
 }
 
@@ -342,95 +415,4 @@ pub fn entry_error(entry: &Entry, what: &str) -> Error {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    #[test]
-    fn a_resolver_that_knows_the_directories_finds_the_same_ways() {
-        let own = Path::new("/tmp").join(format!("srt-ways-{}", std::process::id()));
-        // Deep enough for every `..` to stay in what is ours.
-        let dir = own.join("1/2/3/4/5/6/7/8/9");
-        std::fs::create_dir_all(dir.join("a/b/c")).expect("the name is ours");
-        let own = RealPath::resolve(&own).expect("just made").path;
-        let dir = RealPath::resolve(&dir).expect("just made").path;
-        std::fs::write(dir.join("a/file"), "").expect("just made");
-        std::fs::hard_link(dir.join("a/file"), dir.join("a/b/same")).expect("the name is free");
-        symlink("a/b", dir.join("to-b")).expect("the name is free");
-        symlink("../../to-b", dir.join("a/b/round")).expect("the name is free");
-        symlink("missing/../x", dir.join("odd")).expect("the name is free");
-
-        let names = [
-            "a", "b", "c", "file", "same", "to-b", "round", "odd", "missing", "..",
-        ];
-        let mut generator = crate::policy::generator::Generator(7);
-        let mut resolver = Resolver::default();
-        let (mut found, mut linked) = (0, 0);
-        for _ in 0..2_000 {
-            let mut path = dir.join(generator.pick(&names));
-            path.extend(generator.some(&names, 5));
-            let known = resolver.way(&path);
-            assert_eq!(known, way(&path), "{}", path.display());
-            if let Ok(real) = known.real() {
-                // The kernel agrees wherever it finds something at all.
-                if let Ok(meta) = std::fs::metadata(&path) {
-                    assert_eq!(meta.ino(), real.id().ino, "{}", path.display());
-                    found += 1;
-                }
-            }
-            linked += usize::from(!known.links.is_empty());
-        }
-        assert!(found > 100 && linked > 100, "{found} {linked}");
-        let same = way(&dir.join("a/b/same"));
-        assert_eq!(
-            (same.names, same.found.map(|id| id.kind)),
-            (2, Ok(FileKind::File))
-        );
-        std::fs::remove_dir_all(&own).expect("the name is ours");
-    }
-
-    #[test]
-    fn more_links_than_the_kernel_follows_lead_nowhere() {
-        let dir = Path::new("/tmp").join(format!("srt-links-{}", std::process::id()));
-        std::fs::create_dir_all(dir.join("d")).expect("the name is ours");
-        let dir = RealPath::resolve(&dir).expect("just made").path;
-        symlink(".", dir.join("d/l")).expect("the name is free");
-        let through = |count: usize| {
-            let mut path = dir.join("d");
-            path.extend(std::iter::repeat_n("l", count));
-            way(&path.join("x/../y"))
-        };
-        assert_eq!(through(MAX_LINKS).found, Err(Errno::ENOENT));
-        let lost = through(MAX_LINKS + 1);
-        assert_eq!(
-            (lost.found, lost.end),
-            (Err(Errno::ELOOP), dir.join("d/l/y"))
-        );
-        std::fs::remove_dir_all(&dir).expect("the name is ours");
-    }
-
-    #[test]
-    fn the_way_of_a_path_names_every_link_and_the_end() {
-        let dir = Path::new("/tmp").join(format!("srt-way-{}", std::process::id()));
-        std::fs::create_dir_all(dir.join("a/b")).expect("the name is ours");
-        let dir = RealPath::resolve(&dir).expect("just made").path;
-        symlink("../b-link", dir.join("a/up")).expect("the name is free");
-        symlink(dir.join("a/b"), dir.join("b-link")).expect("the name is free");
-        symlink("nowhere/x", dir.join("dangling")).expect("the name is free");
-        symlink("loop", dir.join("loop")).expect("the name is free");
-
-        let found = way(&dir.join("a/./up/../up/file"));
-        let links = ["a/up", "b-link", "a/up", "b-link"].map(|link| dir.join(link));
-        assert_eq!(
-            (found.links.as_slice(), found.end),
-            (links.as_slice(), dir.join("a/b/file"))
-        );
-
-        let nowhere = way(&dir.join("dangling"));
-        assert_eq!(nowhere.end, dir.join("nowhere/x"));
-        assert_eq!(way(&dir.join("loop")).links.len(), MAX_LINKS);
-        assert_eq!(way(Path::new("/../..")).end, Path::new("/"));
-        std::fs::remove_dir_all(&dir).expect("the name is ours");
-    }
-}
+mod tests;

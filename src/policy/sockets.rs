@@ -85,11 +85,10 @@ fn refuse_replaceable(entry: &Entry, way: &path::Way, filesystem: &Filesystem) -
         path.parent()
             .is_some_and(|parent| filesystem.access(parent) == Access::Write)
     };
-    match way.links.iter().find(|link| is_writable(link)) {
+    match way.links.iter().find(|link| is_writable(&link.path)) {
         Some(link) if !is_writable(&way.end) => {
             let what = format!(
-                "{} is a link in a writable directory: a command could make the next run allow any socket",
-                link.display()
+                "{link} is a link in a writable directory: a command could make the next run allow any socket"
             );
             let hint = format!("name the path it leads to: {}", way.end.display());
             Err(path::entry_error(entry, &what).with_hint(hint))

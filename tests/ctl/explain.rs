@@ -1,5 +1,6 @@
 //! Each verdict with its rule, held against what a run does.
 
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -95,6 +96,29 @@ fn every_verdict_names_the_rule_and_its_place() {
             ran.stdout
         );
     }
+}
+
+#[test]
+fn a_link_that_is_held_is_named() {
+    let scratch = Scratch::new("held");
+    scratch.file("cwd/w/real", "content");
+    for name in ["denied", "free"] {
+        symlink("real", scratch.path("cwd/w").join(name)).expect("the name is free");
+    }
+    let file = settings(
+        &scratch,
+        &json!({ "filesystem": { "allowWrite": ["w"], "denyWrite": ["w/denied"] } }),
+    );
+    let explain = |name: &str| {
+        let target = format!("path:{}", text(&scratch.path("cwd/w").join(name)));
+        let words = ["explain", "-s", text(&file), "--write", &target];
+        let ran = ctl(&scratch, &words);
+        assert_eq!(ran.status, 1, "{}", ran.stderr);
+        ran.stdout
+    };
+    let held = "w/denied is held in its place: a command can neither remove nor replace it";
+    assert!(explain("denied").contains(held), "{}", explain("denied"));
+    assert!(!explain("free").contains("is held"), "{}", explain("free"));
 }
 
 #[test]

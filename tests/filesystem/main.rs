@@ -4,6 +4,7 @@
 mod harness;
 
 mod entries;
+mod links;
 mod mounts;
 mod names;
 mod patterns;

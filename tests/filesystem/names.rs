@@ -123,27 +123,6 @@ fn directories_beside_a_denied_one_stay_movable() {
 }
 
 #[test]
-fn a_denied_name_that_is_a_link_in_a_writable_directory_is_refused() {
-    let scratch = Scratch::new("link");
-    let work = scratch.dir("work");
-    scratch.dir("work/real");
-    symlink("real", work.join("conf")).expect("the name is free");
-    symlink(work.join("conf"), scratch.path("outer")).expect("the name is free");
-    let srt = || Srt::new(&scratch).allow_write(&work);
-
-    srt()
-        .deny_write(work.join("real"))
-        .run(&["true"])
-        .succeeds();
-    for name in ["work/conf", "outer"] {
-        let ran = srt().deny_write(scratch.path(name)).run(&["true"]);
-        ran.is_refused("is a link in a writable directory");
-    }
-    let kept = srt().deny_write(&work).deny_write(work.join("conf"));
-    kept.run(&["true"]).succeeds();
-}
-
-#[test]
 fn a_denied_name_that_could_be_made_is_refused() {
     let scratch = Scratch::new("missing");
     let work = scratch.dir("work");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -31,6 +32,19 @@ const UNCOVERING: [&str; 13] = [
 /// Those that open what is closed, and show nothing of what is hidden.
 const OPENING: [&str; 4] = ["bind-itself", "rbind-remount", "remount", "setattr"];
 
+/// Those that free a link which the attacker holds itself.
+const FREEING: [&str; 9] = [
+    "left-tree",
+    "move-mount",
+    "moved-name",
+    "old-root",
+    "pivot-root",
+    "propagation",
+    "setns",
+    "umount",
+    "umount-lazy",
+];
+
 /// Answers of the probe by attack and prey.
 type Answers = BTreeMap<(String, String), String>;
 
@@ -52,7 +66,8 @@ fn came_through(answers: &Answers) -> Vec<String> {
         .collect()
 }
 
-/// A tree with something hidden and something closed of each kind, and what stands there.
+/// A tree with something hidden and something closed of each kind, links to both, and what stands
+/// there.
 struct Prey {
     dir: PathBuf,
     secret: String,
@@ -72,6 +87,12 @@ impl Prey {
         for file in ["work/closed-file", "work/closed-directory/file"] {
             scratch.file(&format!("{name}/{file}"), "closed");
         }
+        symlink("closed-directory", dir.join("work/held-link")).expect("the name is free");
+        symlink(
+            "../../hidden",
+            scratch.dir(&format!("{name}/work/deep")).join("held-link"),
+        )
+        .expect("the name is free");
         Self { dir, secret }
     }
 
@@ -83,10 +104,15 @@ impl Prey {
         ["work/closed-file", "work/closed-directory"].map(|name| self.dir.join(name))
     }
 
+    fn held(&self) -> [PathBuf; 2] {
+        ["work/held-link", "work/deep/held-link"].map(|name| self.dir.join(name))
+    }
+
     fn words(&self) -> Vec<String> {
         let hidden = self.hidden().map(|path| word("hidden", &path));
         let closed = self.closed().map(|path| word("closed", &path));
-        hidden.into_iter().chain(closed).collect()
+        let held = self.held().map(|path| word("held", &path));
+        hidden.into_iter().chain(closed).chain(held).collect()
     }
 
     /// Returns every path of the tree with what is in it.
@@ -94,11 +120,12 @@ impl Prey {
         let mut state = BTreeSet::new();
         let mut ahead = vec![self.dir.clone()];
         while let Some(path) = ahead.pop() {
-            if path.is_dir() {
+            if path.is_dir() && !path.is_symlink() {
                 let entries = fs::read_dir(&path).expect("it is ours");
                 ahead.extend(entries.map(|entry| entry.expect("it is ours").path()));
             }
-            let content = fs::read_to_string(&path).ok();
+            let target = fs::read_link(&path).map(|to| to.display().to_string());
+            let content = target.or_else(|_| fs::read_to_string(&path)).ok();
             state.insert((path, content));
         }
         state
@@ -166,6 +193,11 @@ fn covers_of_ones_own_come_off_by_each_attack() {
     for path in prey.hidden().iter().chain(&prey.closed()) {
         assert_eq!(of("moved-name", path), Some("moved"), "{path:?}");
     }
+    for attack in FREEING {
+        for path in prey.held() {
+            assert_eq!(of(attack, &path), Some("moved"), "{attack} {path:?}");
+        }
+    }
     // What the table of keys shows changes with time.
     let of_proc = of_kernel
         .iter()
@@ -191,7 +223,9 @@ fn no_attack_uncovers_what_settings_deny() {
         for path in prey.hidden() {
             srt = srt.deny_read(path);
         }
-        for path in prey.closed() {
+        let [to_closed, to_hidden] = prey.held();
+        srt = srt.deny_read(to_hidden);
+        for path in prey.closed().into_iter().chain([to_closed]) {
             srt = srt.deny_write(path);
         }
         let words = [prey.words(), of_kernel()].concat();

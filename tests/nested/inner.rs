@@ -1,6 +1,7 @@
 //! `srt` inside `srt`.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -129,6 +130,48 @@ fn a_rule_that_landlock_cannot_keep_is_refused_unless_the_outer_run_keeps_it() {
         assert!(!ran.shows(&secret));
         assert_eq!(fs::read_to_string(&kept).expect("it is there"), "kept");
         fs::remove_file(cwd.join("new")).expect("the inner run made it");
+    }
+}
+
+#[test]
+fn a_link_is_held_inside_where_the_outer_run_holds_it() {
+    let scratch = Scratch::new("links");
+    let cwd = scratch.dir("cwd");
+    let real = scratch.file("real/f", "real");
+    let link = cwd.join("link");
+    symlink("../real", &link).expect("the name is free");
+    let rules = settings(
+        &scratch,
+        "inner",
+        &json!({ "nested": "inner", "filesystem": {
+            "allowWrite": [cwd], "denyWrite": [link],
+        }}),
+    );
+    let words = inner(&rules, "rm link; cat link/f");
+    for srt in outer(&scratch) {
+        let ran = srt.allow_write(&cwd).run(&words);
+        let reason = format!(
+            "cannot keep the link {} from being replaced",
+            link.display()
+        );
+        ran.is_refused(&reason);
+    }
+    for srt in outer(&scratch) {
+        let ran = srt.allow_write(&cwd).deny_write(&link).run(&words);
+        assert_eq!(ran.succeeds().stdout, "real");
+        assert!(link.is_symlink());
+    }
+    // What is mounted at the link is the link: a rule for what is around it reaches no further.
+    let around = settings(
+        &scratch,
+        "around",
+        &json!({ "nested": "inner", "filesystem": { "denyRead": [cwd] } }),
+    );
+    for srt in outer(&scratch) {
+        let srt = srt.allow_write(&cwd).deny_write(&link).flags(&["-v"]);
+        let words = inner(&around, "true");
+        let ran = srt.run(&words);
+        assert!(!ran.shows(&real.display().to_string()), "{}", ran.stderr);
     }
 }
 

@@ -5,11 +5,12 @@ usage: uncover.py [--control] PREY...    one line each: `ATTACK PREY ANSWER`
        uncover.py --list                 the names of the attacks
 
 PREY is KIND=PATH or KIND=PATH//BELOW. KIND is `hidden`, a directory or file that shows nothing,
-`filtered`, a file that shows no `canary`, or `closed`, one that is not to be written. The attack is on
-PATH, and what counts is what BELOW it shows or takes. ANSWER is `read`, where a hidden path showed
-something or a filtered one that word, `wrote`, where a closed one took a write, `moved`, where its name
-could be moved away, `kept` where none of it came, or the errno name of the step that was refused. What
-`wrote` wrote is what stood there, or a file named `uncovered`; what was `moved` is moved back.
+`filtered`, a file that shows no `canary`, `closed`, one that is not to be written, or `held`, a link that
+is not to be moved. The attack is on PATH, and what counts is what BELOW it shows or takes. ANSWER is
+`read`, where a hidden path showed something or a filtered one that word, `wrote`, where a closed one took
+a write, `moved`, where its name could be moved away, `kept` where none of it came, or the errno name of
+the step that was refused. What `wrote` wrote is what stood there, or a file named `uncovered`; what was
+`moved` is moved back.
 
 With --control the covers are made by this program, in the namespaces in which it attacks them:
 there they are its own to take away. Each attack runs in a child of its own. Linux on x86_64 and
@@ -34,6 +35,8 @@ UNSHARE, OPEN_BY_HANDLE_AT, NAME_TO_HANDLE_AT = (97, 265, 264) if ARM else (272,
 NEWNS, NEWUSER, NEWPID, NEWNET = 0x20000, 0x10000000, 0x20000000, 0x40000000
 RDONLY, REMOUNT, BIND, MOVE, REC, SHARED = 1, 32, 4096, 8192, 16384, 1 << 20
 DETACH, CLONE, RECURSIVE, EMPTY_PATH, AT_FDCWD = 2, 1, 0x8000, 0x1000, -100
+# A path that is a link means the link, wherever a call can be told so.
+UMOUNT_NOFOLLOW, NOFOLLOW, FROM_EMPTY, TO_EMPTY = 8, 0x100, 4, 0x40
 CONTROL = False
 
 
@@ -58,7 +61,7 @@ def mount(source, target, kind=None, flags=0, data=None):
 
 
 def umount(target, flags=0):
-    call(UMOUNT, target, flags)
+    call(UMOUNT, target, flags | UMOUNT_NOFOLLOW)
 
 
 def enter(flags=NEWUSER | NEWNS):
@@ -73,7 +76,13 @@ def enter(flags=NEWUSER | NEWNS):
 def cover(kind, path):
     """Covers a path as a sandbox does."""
     mount(None, "/", None, 1 << 18 | REC)
-    if kind == "closed":
+    if kind == "held":
+        link = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+        copy = tree(path, NOFOLLOW)
+        call(MOVE_MOUNT, copy, "", link, "", FROM_EMPTY | TO_EMPTY)
+        os.close(copy)
+        os.close(link)
+    elif kind == "closed":
         mount(path, path, None, BIND | REC)
         mount(None, path, None, REMOUNT | BIND | RDONLY)
     elif os.path.isdir(path):
@@ -135,7 +144,7 @@ def by_bind(path):
 
 def by_bind_of_itself(path):
     point = place()
-    if not os.path.isdir(path):
+    if not os.path.isdir(path) or os.path.islink(path):
         point += "/file"
         open(point, "w").close()
     mount(path, point, None, BIND)
@@ -173,7 +182,7 @@ def by_mount_setattr(path):
 
 def by_move(path):
     point = place()
-    if not os.path.isdir(path):
+    if not os.path.isdir(path) or os.path.islink(path):
         point += "/file"
         open(point, "w").close()
     mount(path, point, None, MOVE)
@@ -182,7 +191,7 @@ def by_move(path):
 
 def by_move_mount(path):
     point = place()
-    if not os.path.isdir(path):
+    if not os.path.isdir(path) or os.path.islink(path):
         point += "/file"
         open(point, "w").close()
     call(MOVE_MOUNT, AT_FDCWD, path, AT_FDCWD, point, 0)
@@ -420,6 +429,15 @@ def takes(path):
     return False
 
 
+def moves(path):
+    """Tells whether a link can be put elsewhere."""
+    with contextlib.suppress(OSError):
+        os.rename(path, path + ".moved")
+        os.rename(path + ".moved", path)
+        return True
+    return False
+
+
 def attempt(name, kind, path):
     path, _, below = path.partition("//")
     flags, attack = ATTACKS[name]
@@ -436,8 +454,8 @@ def attempt(name, kind, path):
         return errno.errorcode.get(error.errno, str(error.errno))
     if found is None:
         return "moved"
-    judge = {"hidden": shows, "filtered": tells, "closed": takes}[kind]
-    words = {"hidden": "read", "filtered": "read", "closed": "wrote"}
+    judge = {"hidden": shows, "filtered": tells, "closed": takes, "held": moves}[kind]
+    words = {"hidden": "read", "filtered": "read", "closed": "wrote", "held": "moved"}
     came = any(judge(os.path.join(place, below) if below else place) for place in found)
     return words[kind] if came else "kept"
 

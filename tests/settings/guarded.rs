@@ -155,23 +155,48 @@ fn a_profile_of_another_name_cannot_be_added() {
     assert!(added.exists());
 }
 
-/// A mount covers what a link leads to; the link itself could be put elsewhere.
+/// The file is kept under the name it is found by, and under its own.
 #[test]
-fn settings_over_a_link_that_could_be_replaced_are_refused() {
-    let user = User::new("kept-link");
-    let real = user.write("conf/s.json", "{}");
-    symlink(&real, user.path("project/link.json")).expect("free");
-    symlink(user.path("conf"), user.path("project/dir")).expect("free");
-    for name in ["link.json", "dir/s.json"] {
-        user.runs(&["-s", name]);
-        user.is_refused(
-            &["-s", name, "--allow-write", "."],
-            "a command could make it lead elsewhere",
-        );
+fn settings_behind_links_are_kept_by_both_names() {
+    let cases: [(&str, &str, &[&str]); 4] = [
+        ("project/link.json", "../conf/s.json", &["-s", "link.json"]),
+        ("project/dir", "../conf", &["-s", "dir/s.json"]),
+        ("home/.srt-settings.json", "../conf/s.json", &[]),
+        ("project/.srt.json", "../conf/s.json", &[]),
+    ];
+    for (name, target, flags) in cases {
+        for act in [
+            "rm -f L",
+            "mv L L.old",
+            "ln -sfn X L",
+            "mv C C.old",
+            "echo x > C/s.json",
+        ] {
+            let [control, user] = [(); 2].map(|()| {
+                let user = User::new("kept-link");
+                user.write("conf/s.json", "{}");
+                symlink(target, user.path(name)).expect("free");
+                user
+            });
+            let script = |user: &User| {
+                let conf = user.path("conf").display().to_string();
+                let act = act.replace('C', &conf);
+                act.replace('L', &user.path(name).display().to_string())
+            };
+            let stands = |user: &User| {
+                let file = fs::read_to_string(user.path("conf/s.json"));
+                let link = fs::read_link(user.path(name));
+                file.is_ok_and(|text| text == "{}") && link.is_ok_and(|to| to == Path::new(target))
+            };
+            as_somebody_else(&control, &script(&control)).succeeds();
+            assert!(!stands(&control), "{act} changes nothing: no control");
+            let granted = ["--allow-write", user.0.marker()];
+            let script = script(&user);
+            user.run(&[flags, &granted, &["sh", "-c", &script]].concat())
+                .fails();
+            assert!(stands(&user), "{name}: {act}");
+        }
     }
-    symlink(&real, user.path("home/.srt-settings.json")).expect("free");
-    user.is_refused(&[], "a command could make it lead elsewhere");
-    user.run(&["--allow-write", ".", "true"]).succeeds();
 }
 
 #[test]

@@ -202,6 +202,10 @@ impl Judge<'_> {
         verdict
             .notes
             .extend(notes_on(asked, &way, &verdict.changes));
+        let held = filesystem.held().filter(|link| way.links.contains(link));
+        verdict.notes.extend(held.map(|link| {
+            format!("{link} is held in its place: a command can neither remove nor replace it")
+        }));
         verdict
     }
 

@@ -57,6 +57,8 @@ steps! {
     FindTarget: "cannot find the place to mount on", "openat2";
     Mount: "cannot mount", "move_mount",
         "in a container, allow the mount calls: they are part of the sandbox";
+    HoldLink: "cannot keep the link from being replaced", "move_mount",
+        "name the path it leads to instead, and deny writing to the directory of the link";
     NewTmpfs: "cannot make a private tmpfs", "fsmount(tmpfs)",
         "in a container, allow the mount calls: they are part of the sandbox";
     NewProc: "cannot mount a new /proc", "fsmount(proc)",

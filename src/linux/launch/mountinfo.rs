@@ -95,7 +95,9 @@ fn alias_in(mount: &Mount, path: &RealPath, inner: &Path) -> Option<RealPath> {
         let alias = RealPath::resolve(&mount.place.join(below)).ok()?;
         return (alias.id() == path.id()).then_some(alias);
     }
-    if mount.root.starts_with(inner) && mount.is_reachable().ok()? {
+    // A link that is held by a sandbox around is mounted on itself: what it leads to is no part
+    // of that tree.
+    if mount.root.starts_with(inner) && !mount.place.is_symlink() && mount.is_reachable().ok()? {
         return RealPath::resolve(&mount.place).ok();
     }
     None

@@ -18,6 +18,7 @@ use rustix::mount::{
 use super::devices;
 use super::failure::{At, Failure, Step};
 use super::filesystems;
+use super::links;
 use crate::linux::plan::Plan;
 use crate::linux::plan::mounts::MountOp;
 use crate::linux::sys::{self, MountAttr};
@@ -109,6 +110,10 @@ impl Tree {
                 cover(stand_ins, &copy_name(path), &self.root, &target, place)
             }
             MountOp::StandIn(path, reopened) => self.hide(path, reopened, stand_ins),
+            MountOp::Link(link) => {
+                let copied = bind.ok_or_else(|| Failure::new(Step::HoldLink, Errno::EINVAL))?;
+                links::hold(&self.root, link, &copied)
+            }
             MountOp::Proc { masked, processes } => {
                 let place = Path::new("/proc");
                 let proc = filesystems::proc(*processes)?;
@@ -205,6 +210,7 @@ fn copy_for(host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
             let source = expect_id(host, below_root(place), path.id(), place)?;
             copy_of(&source, place, attributes(*access)).map(Some)
         }
+        MountOp::Link(link) => links::copy(host, link).map(Some),
         _ => Ok(None),
     }
 }
@@ -313,7 +319,7 @@ fn attributes(access: Access) -> MountAttr {
     }
 }
 
-fn below_root(path: &Path) -> &Path {
+pub(super) fn below_root(path: &Path) -> &Path {
     match path.strip_prefix("/") {
         Ok(below) if below.as_os_str().is_empty() => Path::new("."),
         Ok(below) => below,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::Layers;
 use crate::policy::Nesting;
 use crate::policy::filesystem::{Access, Filesystem};
-use crate::policy::path::{FileKind, RealPath};
+use crate::policy::path::{FileKind, Link, RealPath};
 
 /// One step of the file view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,9 @@ pub enum MountOp {
     Redacted(RealPath, String),
     /// An empty read-only stand-in, with places for what is shown again below it.
     StandIn(RealPath, Vec<(PathBuf, FileKind)>),
+    /// A link, mounted on itself: it is followed as before, and its name cannot be removed,
+    /// moved or given to something else.
+    Link(Link),
     /// A `/proc` of the sandbox's own processes, without the files in `masked`.
     Proc {
         /// Names below `/proc` that tell of the whole machine.
@@ -114,6 +117,8 @@ pub(super) fn plan(policy: &Filesystem, layers: Layers, nesting: Nesting) -> Vec
             None => MountOp::Bind(path.clone(), access),
         });
     }
+    // After every directory: one that is mounted would cover what is mounted in it.
+    ops.extend(policy.held().cloned().map(MountOp::Link));
     ops.extend(private_trees(processes));
     ops
 }
@@ -172,7 +177,7 @@ impl MountOp {
     fn access(&self) -> Option<Access> {
         match self {
             Self::Root(access) | Self::Bind(_, access) => Some(*access),
-            Self::Redacted(..) => Some(Access::Read),
+            Self::Redacted(..) | Self::Link(_) => Some(Access::Read),
             Self::StandIn(..) => Some(Access::Hidden),
             Self::Proc { processes, .. } => Some(*processes),
             Self::Dev { .. } | Self::Sys { .. } => None,
@@ -185,6 +190,7 @@ impl MountOp {
             Self::Bind(path, _) | Self::Redacted(path, _) | Self::StandIn(path, _) => {
                 path.as_path()
             }
+            Self::Link(link) => &link.path,
             Self::Proc { .. } => Path::new("/proc"),
             Self::Dev { .. } => Path::new("/dev"),
             Self::Sys { .. } => Path::new("/sys"),
@@ -229,6 +235,7 @@ impl fmt::Display for MountOp {
             Self::Bind(path, access) => write!(f, "{} {path}", word(*access)),
             Self::Redacted(path, _) => write!(f, "without its secrets {path}"),
             Self::StandIn(path, _) => write!(f, "hide {path}"),
+            Self::Link(link) => write!(f, "hold the link {link}"),
             Self::Proc { processes, .. } => match processes {
                 Access::Write => f.write_str("new /proc, read-only but for processes"),
                 _ => f.write_str("new /proc, read-only"),
@@ -280,6 +287,28 @@ new /proc, read-only
 new /dev
 ";
         assert_eq!(shown(&ops), expected);
+    }
+
+    #[test]
+    fn links_are_held_when_every_directory_stands() {
+        let policy = Filesystem::of_lists([&["/w/hidden"], &[], &["/w/a", "/w/hidden/x"], &[]]);
+        let policy = policy.over_links(&["/w/a/l", "/w/hidden/x/l", "/l"]);
+        let ops = plan(&policy, Layers::Both, Nesting::Refused);
+        let expected = "\
+read-only /
+writable /w/a
+hide /w/hidden
+writable /w/hidden/x
+hold the link /w/a/l
+hold the link /w/hidden/x/l
+mask files of /sys
+new /proc, read-only
+new /dev
+";
+        assert_eq!(shown(&ops), expected);
+        assert!(!View::of(&ops).may_be_writable(Path::new("/w/a/l")));
+        let ops = plan(&policy, Layers::Landlock, Nesting::Refused);
+        assert!(!shown(&ops).contains("hold"));
     }
 
     #[test]

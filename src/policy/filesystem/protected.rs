@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::rules::{List, Rule};
+use super::rules::Rule;
 use super::{Filesystem, in_private_tree};
 use crate::error::{Error, Kind, Result};
 use crate::policy::host::Host;
@@ -13,7 +13,7 @@ impl Filesystem {
     /// Keeps files of ours from being written, replaced or moved.
     ///
     /// # Errors
-    /// A link in a writable directory leads to one, or it is gone.
+    /// One is gone.
     pub fn protect_files<'a>(
         &mut self,
         paths: impl IntoIterator<Item = &'a Path>,
@@ -32,15 +32,13 @@ impl Filesystem {
     ) -> Result<()> {
         for path in paths {
             let way = resolver.way(&host.cwd.join(path));
-            let mut links = way.links.iter();
-            if let Some(link) = links.find(|link| self.is_in_writable(link, resolver)) {
-                return Err(replaceable(path, link));
-            }
-            let real = way.real().map_err(|error| {
+            let cannot = |error| {
                 Error::new(Kind::Settings, format!("cannot protect {}", shown(path)))
                     .call("realpath", error)
-            })?;
+            };
+            let real = way.real().map_err(cannot)?;
             if in_private_tree(real.as_path()) {
+                self.hold(&way);
                 continue;
             }
             if self.is_in_writable(real.as_path(), resolver) {
@@ -56,20 +54,9 @@ impl Filesystem {
                     way.names
                 ));
             }
-            let rule = Rule::built_in("filesystem.denyWrite", real);
-            self.push(List::DenyWrite, rule);
+            let rule = |real| Rule::built_in("filesystem.denyWrite", real);
+            self.guard(&way, rule).map_err(cannot)?;
         }
         Ok(())
     }
-}
-
-fn replaceable(file: &Path, link: &Path) -> Error {
-    let what = format!(
-        "{} leads over {}, a link in a writable directory: a command could make it lead \
-         elsewhere",
-        shown(file),
-        shown(link)
-    );
-    Error::new(Kind::Settings, what)
-        .with_hint("put the file itself there, or name the file the link leads to")
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{Access, Filesystem, Named};
 use crate::error::Result;
 use crate::policy::path::{self, Resolver};
-use crate::settings::Entry;
+use crate::settings::{Entry, shown};
 
 impl Filesystem {
     pub(super) fn refuse_hidden_root(&self, entries: &[Entry]) -> Result<()> {
@@ -26,24 +26,25 @@ impl Filesystem {
         }
     }
 
-    /// Refuses what a mount cannot keep: a link that could be replaced, since a mount covers
-    /// only what it leads to, and a name that could be made, since there is nothing to cover.
+    /// Refuses what a mount cannot keep: a name that could be made, since there is nothing to
+    /// cover.
     pub(super) fn refuse_unprotected_names(
         &self,
         named: &[Named<'_>],
         resolver: &mut Resolver,
     ) -> Result<()> {
         for Named { entry, way } in named {
-            let mut links = way.links.iter();
-            let replaceable = links.find(|link| self.is_in_writable(link, resolver));
-            if let Some(link) = replaceable {
+            let mut crossed = way.crossed.iter();
+            let lost = crossed
+                .find(|path| !resolver.is_there(path) && self.is_in_writable(path, resolver));
+            if let Some(path) = lost {
                 let what = format!(
-                    "{} is a link in a writable directory: it could be replaced",
-                    link.display()
+                    "a link on its way leads through {}, which does not exist in a writable \
+                     directory, where nothing keeps it from being made",
+                    shown(path)
                 );
-                return Err(path::entry_error(entry, &what).with_hint(
-                    "name the path it leads to, and deny writing to the directory of the link",
-                ));
+                return Err(path::entry_error(entry, &what)
+                    .with_hint("name the path it leads to, or make that directory"));
             }
             if way.found.is_err() && self.is_in_writable(&way.end, resolver) {
                 return Err(path::entry_error(
@@ -56,7 +57,8 @@ impl Filesystem {
         Ok(())
     }
 
-    /// Refuses a grant that a command could make lead anywhere, for the next run to open.
+    /// Refuses a grant that a command could make lead anywhere, for the next run to open. To
+    /// hold the link helps no more where an earlier run has planted it.
     pub(super) fn refuse_replaceable_grants(
         &self,
         named: &[Named<'_>],
@@ -64,18 +66,40 @@ impl Filesystem {
     ) -> Result<()> {
         for Named { entry, way } in named {
             let mut links = way.links.iter();
-            let replaceable = links.find(|link| self.is_in_writable(link, resolver));
+            let replaceable = links.find(|link| self.is_replaceable(&link.path));
             if let Some(link) = replaceable
                 && !self.is_in_writable(&way.end, resolver)
             {
                 let what = format!(
-                    "{} is a link in a writable directory: a command could make the next run grant anything",
-                    link.display()
+                    "{link} is a link in a writable directory: a command could make the next run grant anything"
                 );
                 let hint = format!("name the path it leads to: {}", way.end.display());
                 return Err(path::entry_error(entry, &what).with_hint(hint));
             }
         }
         Ok(())
+    }
+
+    /// A pattern of a deny list fits links too, and one that an earlier run has planted leads
+    /// where its maker wants something to be missed.
+    pub(super) fn warn_of_planted_links<'a>(
+        &mut self,
+        denied: impl Iterator<Item = &'a Named<'a>>,
+        resolver: &mut Resolver,
+    ) {
+        for Named { entry, way } in denied.filter(|named| named.entry.found.is_some()) {
+            let mut links = way.links.iter();
+            if let Some(link) = links.find(|link| self.is_replaceable(&link.path))
+                && !self.is_in_writable(&way.end, resolver)
+            {
+                self.warnings.push(format!(
+                    "{} `{}` fits a link that a command could have made: what {link} leads to is \
+                     denied too, {}",
+                    entry.origin.key,
+                    entry.text,
+                    shown(&way.end)
+                ));
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use super::rules::{List, Rule};
 use super::{Access, Filesystem, in_private_tree};
 use crate::policy::host::Host;
-use crate::policy::path::{FileKind, RealPath, Resolver, has_pattern};
+use crate::policy::path::{FileKind, RealPath, Resolver, Way, has_pattern};
 use crate::policy::secrets::{self, Contents, Form, Redaction, Store, redact};
 use crate::settings::Origin;
 
@@ -44,25 +44,37 @@ impl Filesystem {
     pub(super) fn hide_secrets(&mut self, host: &Host, resolver: &mut Resolver) {
         let homes = secrets::Homes::of(host);
         for (store, place) in secrets::places(host, &homes) {
-            let Ok(path) = resolver.way(&place).real() else {
+            let way = resolver.way(&place);
+            let Ok(path) = way.real() else {
                 continue;
             };
             // A variable may lead anywhere.
             if in_private_tree(path.as_path())
                 || path.as_path().parent().is_none()
                 || homes.hold(path.as_path())
-                || self.secrets.iter().any(|known| known.path == path)
                 || !holds_something(&path, host)
             {
                 continue;
             }
+            let known = self.secrets.iter().find(|known| known.path == path);
+            if let Some(known) = known.map(|known| known.shown) {
+                self.hold_unless_opened(&way, known);
+                continue;
+            }
             if let Some(shown) = self.hide_store(store, &path, resolver) {
+                self.hold_unless_opened(&way, shown);
                 self.secrets.push(Secret {
                     path,
                     reason: store.reason,
                     shown,
                 });
             }
+        }
+    }
+
+    fn hold_unless_opened(&mut self, way: &Way, shown: Shown) {
+        if shown != Shown::Opened {
+            self.hold(way);
         }
     }
 

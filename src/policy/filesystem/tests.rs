@@ -33,6 +33,15 @@ impl Filesystem {
         policy.pins = OnceLock::from(paths.map(RealPath::unchecked).collect::<Vec<_>>());
         policy
     }
+
+    /// Adds links that the ways of denied paths take, without looking at the disk.
+    pub(crate) fn over_links(mut self, paths: &[&str]) -> Self {
+        for path in paths {
+            let link = Link::unchecked(path, "target");
+            self.links.insert(link.path.clone(), link);
+        }
+        self
+    }
 }
 
 fn entry(place: Place) -> &'static [&'static str] {
@@ -106,6 +115,17 @@ fn directories_between_a_grant_and_a_deny_are_pinned() {
     assert_eq!(policy.pinned_names(), ["/a", "/a/b"].map(PathBuf::from));
     let closed = Filesystem::of_lists([&[], &[], &["/a"], &["/a"]]);
     assert!(closed.pinned_names().is_empty());
+}
+
+#[test]
+fn links_are_held_where_a_command_could_replace_them() {
+    let policy = Filesystem::of_lists([&["/w/h"], &[], &["/w", "/x"], &["/w/k"]]);
+    let links = ["/w/a/l", "/w/h/l", "/w/k/l", "/x/l", "/l"];
+    let policy = policy.over_links(&links);
+    let held: Vec<_> = policy.held().map(|link| link.path.as_path()).collect();
+    assert_eq!(held, ["/w/a/l", "/x/l"].map(Path::new));
+    let pinned = ["/w", "/w/a", "/x"].map(PathBuf::from);
+    assert_eq!(policy.pinned_names(), pinned);
 }
 
 /// Draws lists at places that often cover one another.
