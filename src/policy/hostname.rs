@@ -189,24 +189,21 @@ fn to_ascii(text: &str) -> Result<Cow<'_, str>, Malformed> {
 
 /// Tells whether a name is its own ASCII form, as most of ten thousand entries are.
 fn is_plain(text: &str) -> bool {
-    let plain =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-    text.bytes().all(plain) && !text.contains("xn--")
+    let plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.');
+    text.bytes().all(plain) && !text.as_bytes().windows(4).any(|part| part == b"xn--")
 }
 
 /// Lets letters, digits, `-`, `_` and `.` through. Everything else is either a separator to
 /// some parser (`@`, `\`, `#`, `;`, `,`, `%`), or a way to break a log line.
 fn check_characters(text: &str) -> Result<(), Malformed> {
-    if text.contains('@') {
-        return Err(Malformed("user and password are not accepted in a host"));
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    if text.bytes().all(good) {
+        return Ok(());
     }
-    let good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-    match text.bytes().all(good) {
-        true => Ok(()),
-        false => Err(Malformed(
-            "the host holds a character that no host name has",
-        )),
-    }
+    Err(Malformed(match text.contains('@') {
+        true => "user and password are not accepted in a host",
+        false => "the host holds a character that no host name has",
+    }))
 }
 
 fn check_labels(name: &str) -> Result<(), Malformed> {
@@ -216,7 +213,7 @@ fn check_labels(name: &str) -> Result<(), Malformed> {
     if name.len() > MAX_NAME {
         return Err(Malformed("the host is longer than 253 characters"));
     }
-    for label in name.split('.') {
+    for label in name.as_bytes().split(|byte| *byte == b'.') {
         if label.is_empty() {
             return Err(Malformed("the host has an empty label"));
         }

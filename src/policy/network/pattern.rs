@@ -148,10 +148,10 @@ impl From<Malformed> for Problem {
 }
 
 fn parse(text: &str, list: List) -> Result<(Hosts, Option<u16>), Problem> {
-    if let Some((_, rest)) = text.split_once("://") {
-        return Err(host_alone("is a URL, and rules are about hosts", rest));
-    }
     if let Some((address, rest)) = text.split_once('/') {
+        if let Some((_, rest)) = text.split_once("://") {
+            return Err(host_alone("is a URL, and rules are about hosts", rest));
+        }
         let host = split_port(address).map(|(host, _)| Host::parse(host));
         if let Ok(Ok(Host::Name(_))) = host {
             return Err(host_alone("is a host with a path", text));
