@@ -304,6 +304,7 @@ print('sockets', len(open('/proc/net/unix').readlines()) - 1)
     assert!(fs::read_dir(&parent).is_ok_and(|found| found.count() > 0));
     Srt::new(&scratch)
         .env("TMPDIR", &tmp)
+        .host_changes(&tmp, "it removes what killed runs left")
         .run(&["true"])
         .succeeds();
     assert_eq!(fs::read_dir(&tmp).expect("we made it").count(), 0);
@@ -317,7 +318,12 @@ fn a_name_taken_by_somebody_else_is_no_obstacle() {
     // Not closed to others, as a directory of theirs would not be.
     let taken = scratch.dir(&format!("tmp/srt-{uid}"));
     fs::set_permissions(&taken, fs::Permissions::from_mode(0o777)).expect("it is ours");
-    let start = || Srt::new(&scratch).env("TMPDIR", &tmp);
+    let swept = "it removes what killed runs left";
+    let start = || {
+        Srt::new(&scratch)
+            .env("TMPDIR", &tmp)
+            .host_changes(&tmp, swept)
+    };
     let ran = start().sh("echo $TMPDIR").succeeds();
     let private = ran.stdout.lines().next().unwrap_or_default();
     assert!(
@@ -345,7 +351,11 @@ fn a_name_taken_by_somebody_else_is_no_obstacle() {
 fn the_directory_of_a_living_run_stays() {
     let scratch = Scratch::new("living");
     let tmp = scratch.dir("tmp");
-    let start = || Srt::new(&scratch).env("TMPDIR", &tmp);
+    let start = || {
+        Srt::new(&scratch)
+            .env("TMPDIR", &tmp)
+            .host_changes(&tmp, "directories of runs come and go")
+    };
     let command = start().into_command(&[
         "sh",
         "-c",

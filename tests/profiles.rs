@@ -292,7 +292,10 @@ fn load(flags: Flags) -> Settings {
 
 fn profiled(scratch: &Scratch, names: &[&str]) -> Srt {
     let flags: Vec<_> = names.iter().flat_map(|name| ["--profile", name]).collect();
-    Srt::new(scratch).flags(&flags)
+    let home = scratch.path("home");
+    Srt::new(scratch)
+        .flags(&flags)
+        .host_changes(home, "profiles make and grant directories of tools")
 }
 
 fn ctl(scratch: &Scratch, words: &[&str]) -> Ran {

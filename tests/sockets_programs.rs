@@ -159,7 +159,9 @@ watch since "$PWD/project" "$clock" | grep -o '"name":"file"'
         .args(["-c", script])
         .current_dir(scratch.dir("outside"));
     assert_eq!(run(&mut outside).succeeds().stdout, "\"name\":\"file\"\n");
-    let ran = start(&scratch).sh(script);
+    let ran = start(&scratch)
+        .host_changes(scratch.path("outside"), "the service there ends meanwhile")
+        .sh(script);
     assert_eq!(ran.succeeds().stdout, "\"name\":\"file\"\n");
 }
 

@@ -3,19 +3,29 @@
 #![allow(
     dead_code,
     unreachable_pub,
+    unused_imports,
     reason = "each test file uses a part of the harness"
 )]
+
+mod processes;
+mod snapshot;
+mod surroundings;
+mod watch;
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+
+pub use processes::{Killed, nothing_runs_in, processes_with, wait_until};
+pub use snapshot::Snapshot;
+pub use surroundings::Surroundings;
 
 /// Longest any sandboxed command of a test may take; a hang is a failure of its own.
 pub const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -76,6 +86,10 @@ pub struct Srt {
     settings: Value,
     file: PathBuf,
     command: Command,
+    /// What is compared before and after a run.
+    root: PathBuf,
+    /// What the test lets change besides.
+    excused: Vec<PathBuf>,
 }
 
 impl Srt {
@@ -96,6 +110,8 @@ impl Srt {
             settings,
             file: scratch.path(&format!("settings-{number}.json")),
             command,
+            root: scratch.path(""),
+            excused: Vec::new(),
         }
     }
 
@@ -210,6 +226,7 @@ impl Srt {
     #[must_use]
     pub fn events(mut self, path: impl AsRef<Path>) -> Self {
         self.command.arg("--events").arg(path.as_ref());
+        self.excused.push(path.as_ref().to_path_buf());
         self
     }
 
@@ -222,6 +239,11 @@ impl Srt {
 
     /// Returns the process to be, for tests that set more of it; settings are written.
     pub fn into_command(mut self, words: &[impl AsRef<OsStr>]) -> Command {
+        self.prepare(words);
+        self.command
+    }
+
+    fn prepare(&mut self, words: &[impl AsRef<OsStr>]) {
         fs::write(&self.file, self.settings.to_string())
             .expect("the scratch directory is writable");
         self.command
@@ -229,15 +251,17 @@ impl Srt {
             .arg(&self.file)
             .arg("--")
             .args(words);
-        self.command
     }
 
-    /// Runs the words and returns what came of it.
+    /// Runs the words and returns what came of it; what the settings do not let it write is the
+    /// same afterwards.
+    #[track_caller]
     pub fn run(self, words: &[impl AsRef<OsStr>]) -> Ran {
-        run(&mut self.into_command(words))
+        self.watched(words, run)
     }
 
     /// Runs a string with `sh -c`.
+    #[track_caller]
     pub fn sh(self, script: &str) -> Ran {
         self.run(&["sh", "-c", script])
     }
@@ -370,8 +394,12 @@ pub fn is_root() -> bool {
 
 /// Prints why a test proves nothing here; the test command counts these lines.
 pub fn skip(reason: &str) {
-    let mut stderr = std::io::stderr();
-    drop(writeln!(stderr, "SKIPPED: {reason}"));
+    say(&format!("SKIPPED: {reason}"));
+}
+
+/// Prints a line that is shown whether or not the test fails.
+pub fn say(line: &str) {
+    drop(writeln!(std::io::stderr(), "{line}"));
 }
 
 /// Returns a string that appears nowhere else.
@@ -426,60 +454,4 @@ pub fn with_fault(errno: &str, calls: &str, command: &Command) -> Ran {
         &["python3", faultwrap, errno, calls, "--"],
         command,
     ))
-}
-
-/// Finds the living processes that have `marker` in their arguments or environment.
-///
-/// The path of a [`Scratch`] marks every process of its runs: it is in the launcher's
-/// arguments and in the command's HOME.
-pub fn processes_with(marker: &str) -> Vec<i32> {
-    let found = fs::read_dir("/proc").expect("/proc is mounted");
-    let pids = found
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let marked = |pid: &i32| {
-        ["cmdline", "environ"].iter().any(|file| {
-            let text = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            text.windows(marker.len())
-                .any(|window| window == marker.as_bytes())
-        })
-    };
-    pids.filter(marked).collect()
-}
-
-/// Expects that no process of the runs in `scratch` is alive.
-#[track_caller]
-pub fn nothing_runs_in(scratch: &Scratch) {
-    let alive = processes_with(scratch.marker());
-    assert!(alive.is_empty(), "still alive: {alive:?}");
-}
-
-/// Waits until `holds`, for at most ten seconds; tells whether it came.
-pub fn wait_until(mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !holds() {
-        if Instant::now() > deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    true
-}
-
-/// A process of the test, ended with it.
-#[derive(Debug)]
-pub struct Killed(pub Child);
-
-impl Killed {
-    /// Ends it and waits for its end.
-    pub fn end(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
-}
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        self.end();
-    }
 }
