@@ -1,9 +1,6 @@
 //! Hosts with mounts in the way, each in a mount namespace of the test's own.
 
-use std::path::Path;
-use std::process::Command;
-
-use super::harness::{self, Ran, Scratch, Srt, canary, is_root, skip};
+use super::harness::{self, Ran, Scratch, Srt, canary, is_root, skip, wrapped};
 use super::listing;
 
 /// Starts in the scratch directory, where it may write below `path`.
@@ -15,20 +12,12 @@ fn writing(scratch: &Scratch, path: &str) -> Srt {
 
 /// Runs a script in `srt` after `prepare`, in a mount namespace of its own.
 fn after(prepare: &str, srt: Srt, script: &str) -> Ran {
-    let command = srt.into_command(&["sh", "-c", script]);
     let namespace = if is_root() { "-m" } else { "-rm" };
-    let mut outer = Command::new("unshare");
-    let script = format!("{prepare} && exec \"$@\"");
-    outer.args([namespace, "sh", "-c", &script, "sh"]);
-    outer.arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => outer.env(name, value),
-            None => outer.env_remove(name),
-        };
-    }
-    outer.current_dir(command.get_current_dir().unwrap_or(Path::new("/")));
-    harness::run(&mut outer)
+    let prepare = format!("{prepare} && exec \"$@\"");
+    let words = ["unshare", namespace, "sh", "-c", &prepare, "sh"];
+    srt.watched(&["sh", "-c", script], |command| {
+        harness::run(&mut wrapped(&words, command))
+    })
 }
 
 #[test]
@@ -190,43 +179,28 @@ fn device_nodes_of_the_host_cannot_be_opened_below_a_grant() {
 #[test]
 fn no_mount_travels_out_of_the_sandbox() {
     let scratch = Scratch::new("propagation");
-    let script =
-        "cp /proc/self/mountinfo before && srt-words & wait; cp /proc/self/mountinfo after";
-    let work = scratch.dir("w");
-    let command = Srt::new(&scratch)
+    let (work, tables) = (scratch.dir("w"), scratch.dir("tables"));
+    let inside = format!(
+        "cat /proc/self/mountinfo; until test -e {}/go; do sleep 0.01; done",
+        tables.display()
+    );
+    let script = "cp /proc/self/mountinfo before && { \"$@\" > inside & }
+        until grep -q srt-test inside; do sleep 0.01; done
+        cp /proc/self/mountinfo during; touch go; wait; cp /proc/self/mountinfo after";
+    let namespace = if is_root() { "-m" } else { "-rm" };
+    let words = ["unshare", namespace, "--propagation", "shared"];
+    let words = [&words[..], &["sh", "-c", script, "sh"]].concat();
+    let srt = Srt::new(&scratch)
+        .current_dir(&tables)
         .allow_write(&work)
         .deny_read(&work)
-        .into_command(&[
-            "sh",
-            "-c",
-            &format!(
-                "cat /proc/self/mountinfo; until test -e {}; do sleep 0.01; done",
-                scratch.path("go").display()
-            ),
-        ]);
-    let namespace = if is_root() { "-m" } else { "-rm" };
-    let script = script.replace(
-        "srt-words & wait",
-        "{ \"$@\" > inside & } && until grep -q srt-test inside; do sleep 0.01; done; cp /proc/self/mountinfo during; touch go; wait",
-    );
-    let mut outer = Command::new("unshare");
-    outer.args([
-        namespace,
-        "--propagation",
-        "shared",
-        "sh",
-        "-c",
-        &script,
-        "sh",
-    ]);
-    outer.arg(command.get_program()).args(command.get_args());
-    outer
-        .env("HOME", scratch.path("home"))
-        .current_dir(scratch.path(""));
-    harness::run(&mut outer).succeeds();
+        .host_changes(&tables, "what starts the run keeps its tables there");
+    srt.watched(&["sh", "-c", &inside], |srt| {
+        harness::run(&mut wrapped(&words, srt))
+    })
+    .succeeds();
 
-    let read =
-        |name: &str| std::fs::read_to_string(scratch.path(name)).expect("the script made it");
+    let read = |name: &str| std::fs::read_to_string(tables.join(name)).expect("it was made");
     assert!(
         read("before").contains("shared:"),
         "nothing could travel: no control"

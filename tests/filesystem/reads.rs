@@ -2,9 +2,8 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::Command;
 
-use super::harness::{self, Scratch, Srt, canary, outside};
+use super::harness::{self, Scratch, Srt, canary, outside, wrapped};
 use super::{content, listing};
 
 #[test]
@@ -220,22 +219,12 @@ fn a_hidden_working_directory_is_refused() {
 #[test]
 fn a_removed_working_directory_is_refused() {
     let scratch = Scratch::new("removed-cwd");
-    let srt = Srt::new(&scratch).into_command(&["true"]);
-    let words: Vec<_> = srt
-        .get_args()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
     let go = |end: &str| {
-        let script = format!(
-            "mkdir -p gone && cd gone && {end} && exec {} \"$@\"",
-            env!("CARGO_BIN_EXE_srt")
-        );
-        let mut shell = Command::new("sh");
-        shell
-            .current_dir(scratch.path("cwd"))
-            .args(["-c", &script, "sh"])
-            .args(&words);
-        harness::run(&mut shell)
+        let script = format!("mkdir -p gone && cd gone && {end} && exec \"$@\"");
+        let words = ["sh", "-c", &script, "sh"];
+        Srt::new(&scratch)
+            .host_changes(scratch.path("cwd/gone"), "it comes and goes before the run")
+            .watched(&["true"], |srt| harness::run(&mut wrapped(&words, srt)))
     };
 
     go("true").succeeds();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::harness::{Ran, Scratch, Srt, canary, outside, run};
+use super::harness::{Ran, Scratch, Srt, canary, outside, run, wrapped};
 use super::state;
 
 /// A home with a secret in each of `files`.
@@ -340,7 +340,6 @@ fn the_home_of_the_account_counts_where_home_is_another() {
     let passwd = scratch.file("passwd", passwd);
     let read = format!("cat {}/.aws/credentials", real.display());
     let with_account = |srt: Srt| {
-        let srt = srt.into_command(&["sh", "-c", &read]);
         let mount = format!(
             "mount --bind {} /etc/passwd && exec \"$0\" \"$@\"",
             passwd.display()
@@ -350,10 +349,8 @@ fn the_home_of_the_account_counts_where_home_is_another() {
         } else {
             "-rm"
         };
-        run(&mut super::harness::wrapped(
-            &["unshare", namespace, "sh", "-c", &mount],
-            &srt,
-        ))
+        let words = ["unshare", namespace, "sh", "-c", &mount];
+        srt.watched(&["sh", "-c", &read], |srt| run(&mut wrapped(&words, srt)))
     };
     let open = Srt::new(&scratch).set("filesystem.protectSecrets", json!(false));
     let control = with_account(open);

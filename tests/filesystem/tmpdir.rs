@@ -47,9 +47,11 @@ for level in range(600):
     os.chmod('..', 0o500)
 print(os.environ['TMPDIR'])
 ";
-    let srt = Srt::new(&scratch).into_command(&["python3", "-c", script]);
-    let few = "ulimit -n 200; exec \"$0\" \"$@\"";
-    let ran = run(&mut wrapped(&["sh", "-c", few], &srt)).succeeds();
+    let few = ["sh", "-c", "ulimit -n 200; exec \"$0\" \"$@\""];
+    let ran = Srt::new(&scratch).watched(&["python3", "-c", script], |srt| {
+        run(&mut wrapped(&few, srt))
+    });
+    let ran = ran.succeeds();
     let tmpdir = PathBuf::from(ran.stdout.trim());
     assert!(tmpdir.is_absolute() && !tmpdir.exists());
 }
@@ -208,31 +210,37 @@ fn the_tmpdir_of_a_run_is_out_of_reach_of_every_other() {
     let scratch = Scratch::new("tmpdir-of-others");
     let canary = canary();
     let script = format!("echo {canary} >$TMPDIR/f; echo $TMPDIR/f; read line; true");
-    let mut one = Srt::new(&scratch).into_command(&["sh", "-c", &script]);
-    let mut one = one
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("srt is built");
-    let mut file = String::new();
-    let stdout = one.stdout.as_mut().expect("piped");
-    BufReader::new(stdout).read_line(&mut file).expect("UTF-8");
-    let file = file.trim();
+    let one = Srt::new(&scratch);
+    one.watched(&["sh", "-c", &script], |srt| {
+        let mut one = srt
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("srt is built");
+        let mut file = String::new();
+        let stdout = one.stdout.as_mut().expect("piped");
+        BufReader::new(stdout).read_line(&mut file).expect("UTF-8");
+        is_out_of_reach(file.trim(), &canary);
+        drop(one.stdin.take());
+        one.wait_with_output().expect("our child").into()
+    })
+    .succeeds();
+}
 
+/// Expects that no other run reads the file or moves it away.
+fn is_out_of_reach(file: &str, canary: &str) {
+    let scratch = Scratch::new("tmpdir-others");
     let read = format!("cat {file}");
-    assert!(outside(&read).shows(&canary));
+    assert!(outside(&read).shows(canary));
     let other = || Srt::new(&scratch);
-    assert!(!other().sh(&read).fails().shows(&canary));
+    assert!(!other().sh(&read).fails().shows(canary));
     let runs = Path::new(file)
         .ancestors()
         .nth(2)
         .expect("the runs, this run, f");
     let find = format!("grep -rs {canary} {}", runs.display());
-    assert!(!other().sh(&find).fails().shows(&canary));
+    assert!(!other().sh(&find).fails().shows(canary));
     let moved = format!("mv {0} {0}-moved", runs.display());
     other().allow_write("/tmp").sh(&moved).fails();
     assert!(Path::new(file).exists());
-
-    drop(one.stdin.take());
-    assert!(one.wait().expect("our child").success());
 }

@@ -226,7 +226,7 @@ for act in (lambda: os.close(os.open('new', os.O_CREAT | os.O_WRONLY, dir_fd=7))
     except OSError as error:
         print(error.strerror)
 ";
-    let open = |command: std::process::Command| {
+    let open = |command: &std::process::Command| {
         let words: Vec<_> = std::iter::once(command.get_program())
             .chain(command.get_args())
             .map(ToOwned::to_owned)
@@ -243,7 +243,7 @@ for act in (lambda: os.close(os.open('new', os.O_CREAT | os.O_WRONLY, dir_fd=7))
         )
     };
 
-    let ran = open(Srt::new(&scratch).into_command(&["/usr/bin/python3", "-c", script]));
+    let ran = Srt::new(&scratch).watched(&["/usr/bin/python3", "-c", script], |srt| open(srt));
     assert_eq!(
         ran.stdout,
         "Bad file descriptor\n".repeat(2),
@@ -257,7 +257,7 @@ for act in (lambda: os.close(os.open('new', os.O_CREAT | os.O_WRONLY, dir_fd=7))
 
     let mut outside = std::process::Command::new("/usr/bin/python3");
     outside.args(["-c", script]);
-    assert_eq!(open(outside).stdout, "done\ndone\n");
+    assert_eq!(open(&outside).stdout, "done\ndone\n");
 }
 
 #[test]

@@ -237,8 +237,10 @@ impl Srt {
         self.env("SRT_TEST_LAYERS", layers)
     }
 
-    /// Returns the process to be, for tests that set more of it; settings are written.
+    /// Returns the process to be, for tests that set more of it; settings are written. Tests of
+    /// files use [`Srt::watched`], so that none of them leaves the comparison out.
     pub fn into_command(mut self, words: &[impl AsRef<OsStr>]) -> Command {
+        assert!(!Surroundings::count(), "not compared: use `watched`");
         self.prepare(words);
         self.command
     }

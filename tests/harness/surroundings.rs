@@ -17,9 +17,14 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
+    /// Tells whether these are tests of files.
+    pub fn count() -> bool {
+        env!("CARGO_CRATE_NAME").starts_with("filesystem")
+    }
+
     /// Looks at them, in tests of files; other tests make such things themselves.
     pub fn now() -> Self {
-        if !env!("CARGO_CRATE_NAME").starts_with("filesystem") {
+        if !Self::count() {
             return Self::default();
         }
         let uid = nix::unistd::geteuid();
