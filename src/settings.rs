@@ -77,6 +77,12 @@ pub struct Network {
     pub allowed_domains: Vec<Entry>,
     /// Hosts that may not, whatever else says so.
     pub denied_domains: Vec<Entry>,
+    /// What to say when an entry of `denied_domains` refuses, each with that entry.
+    pub denied_reasons: Vec<(Entry, Entry)>,
+    /// Addresses and networks that no name may lead to.
+    pub denied_addresses: Vec<Entry>,
+    /// Names may lead to private addresses.
+    pub allow_private_networks: bool,
     /// Unix sockets of the host that may be reached, or directories of such.
     pub allow_unix_sockets: Vec<Entry>,
     /// Every Unix socket of the host may be reached.
@@ -255,6 +261,9 @@ impl Settings {
                 mode,
                 allowed_domains: list("network.allowedDomains"),
                 denied_domains: list("network.deniedDomains"),
+                denied_reasons: values.map("network.deniedDomainReasons").to_vec(),
+                denied_addresses: list("network.deniedResolvedAddresses"),
+                allow_private_networks: values.bool_or("network.allowPrivateNetworks", false),
                 allow_unix_sockets: list("network.allowUnixSockets"),
                 allow_all_unix_sockets: values.bool_or("network.allowAllUnixSockets", false),
                 no_proxy_env: !values.bool_or("network.proxyEnv", true),

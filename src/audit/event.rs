@@ -119,6 +119,9 @@ pub enum Code {
     /// `network.mode` shares the host's network.
     #[serde(rename = "weakening.network.open")]
     NetworkOpen,
+    /// `network.allowPrivateNetworks` lets names lead to private addresses.
+    #[serde(rename = "weakening.network.private")]
+    NetworkPrivate,
     /// `filesystem.disabled` switches the rules for files off.
     #[serde(rename = "weakening.filesystem.disabled")]
     FilesOpen,

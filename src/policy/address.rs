@@ -8,12 +8,22 @@ use super::hostname::{canonical, low_v4};
 
 /// Names the range of `address` that is out of bounds, looking into embedded IPv4 as well.
 ///
-/// `own` are the addresses of this host's interfaces. `None` is an ordinary address; those kept
-/// for documentation (RFC 5737, RFC 3849) count as ordinary, since nothing answers there.
-pub fn guarded(address: IpAddr, own: &[IpAddr]) -> Option<&'static str> {
-    readings(address)
-        .into_iter()
-        .find_map(|address| range(address, own))
+/// `own` are the addresses of this host's interfaces, which stay out of bounds where
+/// `private_is_open`. `None` is an ordinary address; those kept for documentation (RFC 5737,
+/// RFC 3849) count as ordinary, since nothing answers there.
+pub fn guarded(address: IpAddr, own: &[IpAddr], private_is_open: bool) -> Option<&'static str> {
+    let mut readings = readings(address).into_iter();
+    readings.find_map(|address| {
+        let range = range(address).filter(|range| !(private_is_open && is_private(range)));
+        let is_own = own.iter().any(|own| canonical(*own) == address);
+        range.or_else(|| is_own.then_some("an address of this host"))
+    })
+}
+
+/// Tells whether a range that [`guarded`] names is one of those that `allowPrivateNetworks` is
+/// about.
+pub(super) fn is_private(range: &str) -> bool {
+    [PRIVATE, CARRIER, SITE_LOCAL].contains(&range)
 }
 
 /// Returns every address a packet to `address` may end up at: itself, and the IPv4 addresses
@@ -32,7 +42,7 @@ pub(super) fn is_loopback(address: IpAddr) -> bool {
     canonical(address).is_loopback()
 }
 
-fn range(address: IpAddr, own: &[IpAddr]) -> Option<&'static str> {
+fn range(address: IpAddr) -> Option<&'static str> {
     let table: &[(&str, &str)] = match address {
         IpAddr::V4(_) => &V4,
         IpAddr::V6(_) => &V6,
@@ -45,9 +55,7 @@ fn range(address: IpAddr, own: &[IpAddr]) -> Option<&'static str> {
             return Some(name);
         }
     }
-    own.iter()
-        .any(|own| canonical(*own) == address)
-        .then_some("an address of this host")
+    None
 }
 
 fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
@@ -81,6 +89,10 @@ fn embedded(address: Ipv6Addr) -> Vec<Ipv4Addr> {
     }
 }
 
+const PRIVATE: &str = "a private address";
+const CARRIER: &str = "an address of a carrier's own network";
+const SITE_LOCAL: &str = "a site-local address";
+
 /// Narrower ranges first, so that the name says what was hit.
 const V4: [(&str, &str); 17] = [
     ("169.254.169.254/32", "a cloud metadata address"),
@@ -93,10 +105,10 @@ const V4: [(&str, &str); 17] = [
     ("169.254.0.0/16", "a link-local address"),
     ("255.255.255.255/32", "a broadcast address"),
     ("224.0.0.0/4", "a multicast address"),
-    ("10.0.0.0/8", "a private address"),
-    ("172.16.0.0/12", "a private address"),
-    ("192.168.0.0/16", "a private address"),
-    ("100.64.0.0/10", "an address of a carrier's own network"),
+    ("10.0.0.0/8", PRIVATE),
+    ("172.16.0.0/12", PRIVATE),
+    ("192.168.0.0/16", PRIVATE),
+    ("100.64.0.0/10", CARRIER),
     ("198.18.0.0/15", "an address for benchmarks"),
     ("192.0.0.0/24", "an address for protocol use"),
     ("240.0.0.0/4", "a reserved address"),
@@ -112,9 +124,9 @@ const V6: [(&str, &str); 13] = [
     ("::1/128", "a loopback address"),
     ("::/128", "an address of this host"),
     ("fe80::/10", "a link-local address"),
-    ("fec0::/10", "a site-local address"),
+    ("fec0::/10", SITE_LOCAL),
     ("ff00::/8", "a multicast address"),
-    ("fc00::/7", "a private address"),
+    ("fc00::/7", PRIVATE),
     // Discard-only, RFC 6666.
     ("100::/64", "a reserved address"),
 ];
@@ -124,7 +136,11 @@ mod tests {
     use super::*;
 
     fn judge(text: &str) -> Option<&'static str> {
-        guarded(text.parse().unwrap(), &["192.0.2.77".parse().unwrap()])
+        guarded(
+            text.parse().unwrap(),
+            &["192.0.2.77".parse().unwrap()],
+            false,
+        )
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
 /// Parses hosts that must have no port.
 fn plain(entries: &[Entry]) -> Result<Table> {
     let table = Table::parse(entries, List::Allowed)?;
-    let with_port = table.rules().iter().filter(|rule| rule.has_port());
+    let with_port = table.rules().iter().filter(|rule| !rule.is_on_all_ports());
     let problems = with_port.map(|rule| entry_error(rule.entry(), "must be a host without a port"));
     Error::joined(problems.collect()).map_or(Ok(table), Err)
 }

@@ -4,8 +4,10 @@ mod decision;
 mod denial;
 mod hosts;
 mod pattern;
+mod ports;
 mod table;
 
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +18,7 @@ pub(crate) use pattern::{List, intersection};
 pub(crate) use table::Table;
 
 use super::address;
-use super::hostname::Target;
+use super::hostname::{Host, Target};
 use crate::audit::event;
 use crate::error::Result;
 use crate::settings::{self, Entry};
@@ -30,6 +32,12 @@ pub struct Network(Arc<Rules>);
 struct Rules {
     allowed: Table,
     denied: Table,
+    /// `deniedResolvedAddresses`: where no name may lead.
+    denied_addresses: Table,
+    /// What to say when an entry refuses, by the entry.
+    reasons: HashMap<String, String>,
+    /// Names may lead to private addresses.
+    opens_private: bool,
     /// Those of this host's interfaces; asked for where something is to be dialled.
     own_addresses: OnceLock<Vec<IpAddr>>,
 }
@@ -56,6 +64,9 @@ impl Network {
         Ok(Self(Arc::new(Rules {
             allowed: Table::parse(&settings.allowed_domains, List::Allowed)?,
             denied: Table::parse(&settings.denied_domains, List::Denied)?,
+            denied_addresses: Table::parse_networks(&settings.denied_addresses)?,
+            reasons: settings.denied_reasons.iter().map(text_of_both).collect(),
+            opens_private: settings.allow_private_networks,
             own_addresses: OnceLock::new(),
         })))
     }
@@ -92,7 +103,10 @@ impl Network {
                 allowed_by: rule.clone(),
                 target,
             }),
-            Decision::Denied(rule) => Err(Denial::by_rule(&target, rule)),
+            Decision::Denied(rule) => {
+                let reason = self.0.reasons.get(&rule.entry().text);
+                Err(Denial::by_rule(&target, rule, reason.map(String::as_str)))
+            }
             Decision::Unlisted(wildcard) => Err(Denial::unlisted(&target, wildcard)),
         }
     }
@@ -126,9 +140,17 @@ impl Permit {
         let port = self.target.port;
         let readings = address::readings(address);
         let denied = &self.rules.denied;
-        let mut listed = readings.iter();
-        if let Some(rule) = listed.find_map(|address| denied.listing(*address, port)) {
-            return Err(Denial::by_address_rule(&self.target, rule));
+        let listed = |table: &'_ Table| {
+            let mut rules = readings.iter().map(|address| table.listing(*address, port));
+            rules.find_map(|rule| rule.cloned())
+        };
+        if let Some(rule) = listed(denied) {
+            return Err(Denial::by_address_rule(&self.target, &rule));
+        }
+        // Addresses that are asked for as such are judged by the lists of hosts alone.
+        let is_name = matches!(self.target.host, Host::Name(_));
+        if is_name && let Some(rule) = listed(&self.rules.denied_addresses) {
+            return Err(Denial::by_address_rule(&self.target, &rule));
         }
         let canonical = readings[0];
         let admitted = SocketAddr::new(canonical, port);
@@ -150,11 +172,15 @@ impl Permit {
             let reason = "this host's own addresses are not known";
             return Err(Denial::guarded(&self.target, reason, admitted));
         };
-        match address::guarded(canonical, own) {
+        match address::guarded(canonical, own, self.rules.opens_private) {
             None => Ok(admitted),
             Some(range) => Err(Denial::guarded(&self.target, range, admitted)),
         }
     }
+}
+
+fn text_of_both((entry, text): &(Entry, Entry)) -> (String, String) {
+    (entry.text.clone(), text.text.clone())
 }
 
 #[cfg(test)]

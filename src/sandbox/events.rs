@@ -64,6 +64,12 @@ pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, place: Pla
             Code::NetworkOpen,
         ),
         (
+            settings.network.allow_private_networks && policy.network_mode == NetworkMode::Filtered,
+            "network.allowPrivateNetworks",
+            "lets an allowed name lead into private networks: whoever owns the name chooses where",
+            Code::NetworkPrivate,
+        ),
+        (
             settings.filesystem.disabled,
             "filesystem.disabled",
             "switches the rules for files off: what the caller may read and write, the command may",

@@ -47,6 +47,71 @@ fn nw_06_without_an_allow_list_nothing_is_reached() {
 }
 
 #[test]
+fn names_lead_into_private_networks_only_where_that_is_set() {
+    in_a_world(
+        "names_lead_into_private_networks_only_where_that_is_set",
+        |world| {
+            let curl = |srt: harness::Srt, host: &str| {
+                let url = format!("http://{}/", world.address(host));
+                srt.run(&["curl", "-sS", "-m", "5", "--noproxy", "", &url])
+            };
+            let hosts = ["lan.test", "carrier.test", "ula-lan.test"];
+            let guarded = ["metadata.test", "loop.test", "private.test"];
+            for host in hosts.iter().chain(&guarded) {
+                let srt = world.srt(&[host], &[]);
+                assert_eq!(world.hits(|| drop(curl(srt, host))), 0, "{host}");
+            }
+            let open = |host: &str| {
+                let key = "network.allowPrivateNetworks";
+                world.srt(&[host], &[]).setting(key, true.into())
+            };
+            for host in hosts {
+                let mut stderr = String::new();
+                let hits = world.hits(|| stderr = curl(open(host), host).succeeds().stderr);
+                assert_eq!(hits, 1, "{host}");
+                assert!(
+                    stderr.contains("`network.allowPrivateNetworks`"),
+                    "{stderr}"
+                );
+            }
+            for host in guarded {
+                assert_eq!(world.hits(|| drop(curl(open(host), host))), 0, "{host}");
+            }
+        },
+    );
+}
+
+#[test]
+fn no_name_leads_where_resolved_addresses_are_denied() {
+    in_a_world(
+        "no_name_leads_where_resolved_addresses_are_denied",
+        |world| {
+            let curl = |denied: &str, host: &str| {
+                let srt = world.srt(&["app.test", "192.0.2.10"], &[]);
+                let srt = srt.setting(
+                    "network.deniedResolvedAddresses",
+                    [denied].as_slice().into(),
+                );
+                let url = format!("http://{}/", world.address(host));
+                srt.run(&["curl", "-sS", "-m", "5", "--noproxy", "", &url])
+            };
+            for (denied, host, expected) in [
+                ("192.0.2.11", "app.test", 1),
+                ("192.0.2.10", "app.test", 0),
+                ("192.0.2.0/24", "app.test", 0),
+                ("192.0.2.0/24", "192.0.2.10", 1),
+            ] {
+                let mut body = String::new();
+                let hits = world.hits(|| body = curl(denied, host).stdout);
+                assert_eq!(hits, expected, "{denied} {host}");
+                let names_it = body.contains("network.deniedResolvedAddresses");
+                assert_eq!(names_it, expected == 0, "{body}");
+            }
+        },
+    );
+}
+
+#[test]
 fn nw_01_nw_02_programs_that_ignore_the_proxy_fail_at_once() {
     in_a_world(
         "nw_01_nw_02_programs_that_ignore_the_proxy_fail_at_once",

@@ -20,8 +20,12 @@ const ADDRESSES: [&str; 8] = [
     "fd00::5/128",
 ];
 
-/// Places that answer with an error of their own, and one that never answers.
-const ROUTES: [&str; 4] = [
+/// Places that answer with an error of their own, and one that never answers; private
+/// addresses that the host answers at though no interface has them.
+const ROUTES: [&str; 7] = [
+    "local 10.7.0.5 dev lo",
+    "local 100.65.0.1 dev lo",
+    "local fd00:7::5 dev lo",
     "unreachable 203.0.113.1",
     "prohibit 203.0.113.2",
     "blackhole 203.0.113.3",
@@ -30,7 +34,8 @@ const ROUTES: [&str; 4] = [
 
 const HOSTS: &str = "127.0.0.1 localhost\n::1 localhost\n192.0.2.10 app.test\n\
     192.0.2.11 evil.test evil.app.test\n10.0.0.5 private.test\n169.254.169.254 metadata.test\n\
-    127.0.0.1 loop.test evil.localhost.test\n100.64.0.1 shared.test\nfd00::5 ula.test\n";
+    127.0.0.1 loop.test evil.localhost.test\n100.64.0.1 shared.test\nfd00::5 ula.test\n\
+    10.7.0.5 lan.test\n100.65.0.1 carrier.test\nfd00:7::5 ula-lan.test\n";
 
 /// Runs `test` in a network and mount namespace of its own: this program again, for the one
 /// test named `name`.

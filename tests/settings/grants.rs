@@ -80,7 +80,7 @@ fn keys_whose_capability_is_missing_stop_the_run_unless_they_ask_for_nothing() {
             r#"{"http":"http://proxy.test:1"}"#,
             "{}",
         ),
-        ("network.deniedResolvedAddresses", r#"["10.0.0.0/8"]"#, "[]"),
+        ("network.stripResponseHeaders", r#"["x-a"]"#, "[]"),
         ("network.tlsTerminate", "{}", ""),
         (
             "network.mitmProxy",

@@ -254,7 +254,7 @@ impl Judge<'_> {
         asked: std::net::IpAddr,
     ) -> Result<()> {
         let own = Host::addresses()?;
-        let range = address::guarded(asked, &own);
+        let range = address::guarded(asked, &own, false);
         self.policy.network.learn_own_addresses(own);
         if verdict.answer == Answer::Denied {
             verdict.notes.extend(range.map(|range| {

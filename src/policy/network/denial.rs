@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use super::pattern::Rule;
 use crate::audit::event::{self, Code};
+use crate::policy::address;
 use crate::policy::hostname::{Host, Target};
 use crate::settings::Entry;
 
@@ -85,15 +86,22 @@ impl Denial {
         }
     }
 
-    pub(super) fn by_rule(target: &Target, rule: &Rule) -> Self {
+    /// `reason` is what the settings have to say of that entry.
+    pub(super) fn by_rule(target: &Target, rule: &Rule, reason: Option<&str>) -> Self {
+        let entry = rule.in_ascii();
+        let reason = reason.map(|reason| format!(": {}", in_one_line(reason)));
+        let everything = match &*entry {
+            "*" => ", which refuses every host whatever network.allowedDomains says",
+            _ => "",
+        };
         Self {
             code: Code::HostDenied,
             proxy_error: BY_LIST,
             rule: Some(rule.entry().clone()),
             message: format!(
-                "{target} is blocked by the entry `{}` of network.deniedDomains; \
-                 remove that entry to allow it",
-                rule.in_ascii()
+                "{target} is blocked by the entry `{entry}` of network.deniedDomains\
+                 {everything}{}; remove that entry to allow it",
+                reason.unwrap_or_default()
             ),
             suggest: None,
             range: None,
@@ -106,8 +114,8 @@ impl Denial {
             proxy_error: BY_ADDRESS,
             rule: Some(rule.entry().clone()),
             message: format!(
-                "{target} is blocked: it resolves to an address that an entry of \
-                 network.deniedDomains lists"
+                "{target} is blocked: it resolves to an address that an entry of {} lists",
+                rule.entry().origin.key
             ),
             suggest: None,
             range: Some("a listed address"),
@@ -115,18 +123,38 @@ impl Denial {
     }
 
     pub(super) fn guarded(target: &Target, range: &'static str, address: SocketAddr) -> Self {
+        let switch = match address::is_private(range) {
+            true => ", or set network.allowPrivateNetworks,",
+            false => "",
+        };
         Self {
             code: Code::AddressDenied,
             proxy_error: BY_ADDRESS,
             rule: None,
             message: format!(
                 "{target} is blocked: it resolves to {range}; list that address in \
-                 network.allowedDomains to allow it"
+                 network.allowedDomains{switch} to allow it"
             ),
             suggest: Some(address.to_string()),
             range: Some(range),
         }
     }
+}
+
+/// Takes a text to what a status line may hold: printable ASCII, and no longer than clients
+/// show.
+fn in_one_line(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let plain = |c: char| match c {
+        ' '..='~' => c,
+        c if c.is_whitespace() => ' ',
+        _ => '?',
+    };
+    let mut line: String = text.chars().take(LONGEST).map(plain).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        line += "...";
+    }
+    line
 }
 
 /// Returns the entry that would allow a target: as wide in ports as a wildcard beside it. A
@@ -136,7 +164,7 @@ pub(super) fn entry_for(target: &Target, wildcard: Option<&Rule>) -> Option<Stri
         Host::Name(name) => name == "localhost" || name.contains('.'),
         Host::Ip(_) => true,
     };
-    let on_any_port = wildcard.is_some_and(|rule| rule.port().is_none());
+    let on_any_port = wildcard.is_some_and(|rule| rule.is_on_all_ports());
     listable.then(|| match on_any_port {
         true => target.host.to_string(),
         false => target.to_string(),

@@ -8,10 +8,10 @@ use ipnet::IpNet;
 use psl::Psl;
 
 use super::hosts::Hosts;
-
+use super::ports::Ports;
 use crate::audit::event;
 use crate::error::{Error, Result};
-use crate::policy::hostname::{Host, Malformed, canonical, parse_port, split_port};
+use crate::policy::hostname::{Host, Malformed, canonical, split_port};
 use crate::policy::path::entry_error;
 use crate::settings::Entry;
 
@@ -27,38 +27,56 @@ pub(crate) enum List {
 #[derive(Debug, Clone)]
 pub struct Rule {
     hosts: Hosts,
-    /// The one port it is about; `None` is every port.
-    port: Option<u16>,
+    ports: Ports,
     entry: Entry,
 }
 
 impl Rule {
     pub(crate) fn parse(entry: &Entry, list: List) -> Result<Self> {
-        let (hosts, port) = parse(&entry.text, list).map_err(|problem| problem.at(entry))?;
+        let (hosts, ports) = parse(&entry.text, list).map_err(|problem| problem.at(entry))?;
         Ok(Self {
             hosts,
-            port,
+            ports,
             entry: entry.clone(),
         })
     }
 
+    /// Parses an entry of `deniedResolvedAddresses`: an address or a network, without brackets
+    /// or port. Bits behind the prefix do not count.
+    pub(crate) fn parse_network(entry: &Entry) -> Result<Self> {
+        let text = &entry.text;
+        let range = match text.split_once('/') {
+            Some((address, length)) => address.parse().ok().zip(length.parse().ok()),
+            None => text.parse().ok().map(|address: IpAddr| {
+                let whole = IpNet::from(address).max_prefix_len();
+                (address, whole)
+            }),
+        };
+        let range = range.and_then(|(address, length)| canonical_range(address, length));
+        match range {
+            Some(range) => Ok(Self {
+                hosts: Hosts::Range(range.trunc()),
+                ports: Ports::ALL,
+                entry: entry.clone(),
+            }),
+            None => Err(entry_error(entry, "is neither an address nor a network")
+                .with_hint("write `10.0.0.5`, `10.0.0.0/8` or `fd00::/8`")),
+        }
+    }
+
     /// Tells whether this rule is about that port too.
     pub(super) fn on(&self, port: u16) -> bool {
-        self.port.is_none_or(|listed| listed == port)
+        self.ports.hold(port)
     }
 
     /// Tells whether `other` covers every target that this rule covers.
     pub(crate) fn is_covered_by(&self, other: &Self) -> bool {
-        other.hosts.hold(&self.hosts) && (other.port.is_none() || other.port == self.port)
+        other.hosts.hold(&self.hosts) && other.ports.cover(self.ports)
     }
 
-    /// Tells whether this rule is about one port alone.
-    pub(crate) fn has_port(&self) -> bool {
-        self.port.is_some()
-    }
-
-    pub(super) fn port(&self) -> Option<u16> {
-        self.port
+    /// Tells whether this rule is about every port.
+    pub(crate) fn is_on_all_ports(&self) -> bool {
+        self.ports == Ports::ALL
     }
 
     pub(super) fn hosts(&self) -> &Hosts {
@@ -93,13 +111,10 @@ pub(crate) fn intersection(outer: &Rule, inner: &Rule) -> Option<Rule> {
         false if inner.hosts.hold(&outer.hosts) => &outer.hosts,
         false => return None,
     };
-    let port = match (outer.port, inner.port) {
-        (Some(one), Some(other)) if one != other => return None,
-        (one, other) => one.or(other),
-    };
+    let ports = outer.ports.shared(inner.ports)?;
     let mut both = Rule {
         hosts: hosts.clone(),
-        port,
+        ports,
         entry: outer.entry.clone(),
     };
     let origin = outer.entry.origin.clone();
@@ -111,10 +126,7 @@ pub(crate) fn intersection(outer: &Rule, inner: &Rule) -> Option<Rule> {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.hosts.fmt(f)?;
-        match self.port {
-            Some(port) => write!(f, ":{port}"),
-            None => Ok(()),
-        }
+        self.ports.fmt(f)
     }
 }
 
@@ -142,12 +154,12 @@ impl From<Malformed> for Problem {
         Self::new(
             what,
             "write `name.example`, `*.name.example`, an address, or a network, \
-             each with `:port` if need be",
+             each with `:port` or `:first-last` if need be",
         )
     }
 }
 
-fn parse(text: &str, list: List) -> Result<(Hosts, Option<u16>), Problem> {
+fn parse(text: &str, list: List) -> Result<(Hosts, Ports), Problem> {
     if let Some((address, rest)) = text.split_once('/') {
         if let Some((_, rest)) = text.split_once("://") {
             return Err(host_alone("is a URL, and rules are about hosts", rest));
@@ -159,8 +171,8 @@ fn parse(text: &str, list: List) -> Result<(Hosts, Option<u16>), Problem> {
         return parse_range(address, rest);
     }
     let (host, port) = split_port(text)?;
-    let port = port.map(parse_port).transpose()?;
-    Ok((parse_hosts(host, list)?, port))
+    let ports = port.map_or(Ok(Ports::ALL), Ports::parse)?;
+    Ok((parse_hosts(host, list)?, ports))
 }
 
 /// Proposes the host that a URL begins with, where it would be an entry.
@@ -229,13 +241,13 @@ fn is_public_suffix(name: &str) -> bool {
 }
 
 /// Parses what stands on both sides of a slash: an address, then a length and maybe a port.
-fn parse_range(address: &str, rest: &str) -> Result<(Hosts, Option<u16>), Problem> {
+fn parse_range(address: &str, rest: &str) -> Result<(Hosts, Ports), Problem> {
     const BAD: Problem = Problem::new(
         "is neither a host nor a network",
         "write a host without a path, or a network such as `10.0.0.0/8` or `[fd00::]/8`",
     );
     let (length, port) = split_port(rest).map_err(|_| BAD)?;
-    let port = port.map(parse_port).transpose()?;
+    let ports = port.map_or(Ok(Ports::ALL), Ports::parse)?;
     let bare = address
         .strip_prefix('[')
         .and_then(|inner| inner.strip_suffix(']'));
@@ -254,7 +266,7 @@ fn parse_range(address: &str, rest: &str) -> Result<(Hosts, Option<u16>), Proble
             "write the first address of the network",
         ));
     }
-    Ok((Hosts::Range(range), port))
+    Ok((Hosts::Range(range), ports))
 }
 
 /// Takes a network of IPv4 in IPv6 clothing as IPv4, as every address asked for is taken.

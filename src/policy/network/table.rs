@@ -23,10 +23,22 @@ impl Table {
     /// # Errors
     /// Names every entry that is no host pattern, or allows more than one can mean.
     pub(crate) fn parse(entries: &[Entry], list: List) -> Result<Self> {
+        Self::parse_with(entries, |entry| Rule::parse(entry, list))
+    }
+
+    /// Parses addresses and networks that names must not lead to.
+    ///
+    /// # Errors
+    /// Names every entry that is neither.
+    pub(super) fn parse_networks(entries: &[Entry]) -> Result<Self> {
+        Self::parse_with(entries, Rule::parse_network)
+    }
+
+    fn parse_with(entries: &[Entry], parse: impl Fn(&Entry) -> Result<Rule>) -> Result<Self> {
         let mut rules = Vec::with_capacity(entries.len());
         let mut errors = Vec::new();
         for entry in entries {
-            match Rule::parse(entry, list) {
+            match parse(entry) {
                 Ok(rule) => rules.push(rule),
                 Err(error) => errors.push(error),
             }

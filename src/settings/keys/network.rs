@@ -31,8 +31,7 @@ pub(super) static KEYS: &[Key] = &[
         Shape::Map(Form::Any),
         "Text to show when this entry of `deniedDomains` refuses.",
     )
-    .default("{}")
-    .support(Support::Unbuilt),
+    .default("{}"),
     switch(
         "network.strictAllowlist",
         "false",
@@ -44,8 +43,7 @@ pub(super) static KEYS: &[Key] = &[
         Form::Network,
         "Addresses that an allowed name must not lead to.",
     )
-    .effect(Effect::Deny)
-    .support(Support::Unbuilt),
+    .effect(Effect::Deny),
     switch(
         "network.requireHostMatch",
         "true",
@@ -60,8 +58,7 @@ pub(super) static KEYS: &[Key] = &[
         "false",
         "Whether allowed names may lead to private addresses.",
     )
-    .effect(LOOSE)
-    .support(Support::Unbuilt),
+    .effect(LOOSE),
     Key::new(
         "network.allowHostPorts",
         Shape::Numbers(1, 65535),
