@@ -1,6 +1,7 @@
-//! Compiles the data files: `seccomp-profiles/*.json` to BPF, `data/secrets.json` to a table. A
-//! launch parses none.
+//! Compiles the data files: `seccomp-profiles/*.json` to BPF, `data/secrets.json` and
+//! `data/base.json` to tables. A launch parses none.
 
+mod base;
 mod ladder;
 mod secrets;
 
@@ -217,6 +218,7 @@ enum Operator {
 )]
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=seccomp-profiles");
+    println!("cargo:rerun-if-changed=data/base.json");
     println!("cargo:rerun-if-changed=data/secrets.json");
     println!("cargo:rerun-if-changed=build");
     let arch_name = std::env::var("CARGO_CFG_TARGET_ARCH")?;
@@ -250,6 +252,8 @@ fn main() -> Result<()> {
     }
     let table = secrets::table(Path::new("data/secrets.json"))?;
     fs::write(out.join("secrets.rs"), table)?;
+    let table = base::table(Path::new("data/base.json"))?;
+    fs::write(out.join("base.rs"), table)?;
     Ok(())
 }
 

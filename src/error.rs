@@ -131,6 +131,14 @@ impl Error {
         }
     }
 
+    /// Returns what `srt` prints of it.
+    pub fn report(&self) -> String {
+        let hint = self
+            .hint()
+            .map(|hint| format!("hint: {}\n", printable(hint)));
+        format!("srt: {self}\n{}", hint.unwrap_or_default())
+    }
+
     /// Returns the exit status of `srt`: 127 and 126 as a shell gives them, else 125.
     pub fn exit_code(&self) -> u8 {
         let by_kind = match self.0.kind {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use sandbox_runtime::cli::{self, Invocation};
-use sandbox_runtime::error::{Error, Kind, printable};
+use sandbox_runtime::error::{Error, Kind};
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
@@ -32,11 +32,7 @@ fn print(text: &str) -> ExitCode {
 }
 
 fn report(error: &Error) -> ExitCode {
-    let hint = error
-        .hint()
-        .map(|hint| format!("hint: {}\n", printable(hint)));
-    let text = format!("srt: {error}\n{}", hint.unwrap_or_default());
     // Where stderr is closed or full, the status alone has to tell.
-    drop(io::stderr().write_all(text.as_bytes()));
+    drop(io::stderr().write_all(error.report().as_bytes()));
     error.exit_code().into()
 }

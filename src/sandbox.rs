@@ -4,8 +4,11 @@
 mod broker;
 mod directories;
 mod events;
+mod hidden;
 mod outside;
 mod proxies;
+
+use std::mem::ManuallyDrop;
 
 use crate::audit::Audit;
 use crate::backend::{Backend, Command, Held, Outcome};
@@ -89,12 +92,15 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     events::announce(&settings, &policy, backend.place(), audit);
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
+    let programs = plan.plan.programs.clone();
     let mut held = backend.spawn(plan)?;
     let helpers = Helpers::start(&mut held, policy.network, policy.sockets, audit)?;
-    linux::launch::leave((settings, policy.filesystem, policy.environment));
+    linux::launch::leave((settings, policy.environment));
+    let files = ManuallyDrop::new(policy.filesystem);
     let report = held.report()?;
     helpers.wait_until_ready()?;
     events::record_start(audit, command, &report);
-    held.release()?;
+    let released = held.release();
+    released.map_err(|error| hidden::explain(error, &programs, &files, host))?;
     helpers.follow(held, audit)
 }

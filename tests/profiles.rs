@@ -11,7 +11,10 @@ use harness::{Ran, Scratch, Srt, run};
 use sandbox_runtime::settings::profile;
 use sandbox_runtime::settings::{Flags, Search, Settings};
 
-const NAMES: [&str; 4] = ["git", "node", "python", "rust"];
+const NAMES: [&str; 6] = ["agent", "git", "node", "python", "read-closed", "rust"];
+
+/// Those of tools, which add to what a project grants; the others close reading.
+const TOOLS: [&str; 4] = ["git", "node", "python", "rust"];
 
 /// What a tool outside runs, imports or obeys: a command that could write it would be outside.
 /// A `/` at the end marks a directory.
@@ -59,8 +62,13 @@ fn the_profiles_are_these_and_say_what_they_are_for() {
 
 #[test]
 fn a_profile_grants_hosts_and_paths_and_nothing_else() {
-    let known = ["network.allowedDomains", "filesystem.allowWrite", "extends"];
-    for name in NAMES {
+    let known = [
+        "extends",
+        "filesystem.allowRead",
+        "filesystem.allowWrite",
+        "network.allowedDomains",
+    ];
+    for name in TOOLS {
         let settings = settings(name);
         let mut keys = settings.values.iter().map(|(key, _)| key);
         assert!(keys.all(|key| known.contains(&key.path)), "{name}");
@@ -70,8 +78,34 @@ fn a_profile_grants_hosts_and_paths_and_nothing_else() {
 }
 
 #[test]
+fn profiles_that_close_reading_grant_the_working_directory_and_no_host() {
+    let table: [(_, &[&str]); 2] = [("agent", &["."]), ("read-closed", &[])];
+    for (name, granted) in table {
+        let settings = settings(name);
+        assert!(settings.network.allowed_domains.is_empty(), "{name}");
+        assert!(!settings.filesystem.deny_read.is_empty(), "{name}");
+        let written = settings.filesystem.allow_write.iter();
+        let written: Vec<_> = written.map(|entry| entry.text.as_str()).collect();
+        assert_eq!(written, granted, "{name}");
+    }
+}
+
+#[test]
+fn an_agent_finds_the_toolchains_that_the_profiles_of_languages_show() {
+    let texts = |name: &str| -> Vec<String> {
+        let shown = settings(name).filesystem.allow_read.into_iter();
+        shown.map(|entry| entry.text.clone()).collect()
+    };
+    let mut shown: Vec<_> = TOOLS.into_iter().flat_map(texts).collect();
+    let mut found = texts("agent");
+    shown.sort();
+    found.sort();
+    assert_eq!(found, shown);
+}
+
+#[test]
 fn hosts_are_exact_names_on_the_port_of_https() {
-    for name in NAMES {
+    for name in TOOLS {
         for entry in settings(name).network.allowed_domains {
             let host = entry.text.strip_suffix(":443").unwrap_or_default();
             let (_, top) = host.rsplit_once('.').unwrap_or_default();
@@ -91,7 +125,7 @@ fn hosts_are_exact_names_on_the_port_of_https() {
 
 #[test]
 fn paths_are_below_the_home_directory_and_each_has_a_place() {
-    for name in NAMES {
+    for name in TOOLS {
         for entry in settings(name).filesystem.allow_write {
             let below = entry.text.strip_prefix("~/").unwrap_or_default();
             let depth = below.trim_end_matches('/').split('/').count();
@@ -179,11 +213,98 @@ fn what_tools_outside_run_or_obey_stays_closed_under_all_profiles() {
     };
 
     let marked = format!("{script} echo tried");
-    let ran = profiled(&scratch, &NAMES).sh(&marked);
-    assert_eq!(ran.stdout, "tried\n", "{}", ran.stderr);
-    assert!(written().is_empty(), "{:?}", written());
+    for names in [&TOOLS[..], &NAMES] {
+        let ran = profiled(&scratch, names).sh(&marked);
+        assert_eq!(ran.stdout, "tried\n", "{}", ran.stderr);
+        assert!(written().is_empty(), "{names:?}: {:?}", written());
+    }
     run(Command::new("sh").args(["-c", &marked]).env("HOME", &home)).succeeds();
     assert_eq!(written().len(), CLOSED.len());
+}
+
+/// What an agent does: it starts shells, git, a compiler and an interpreter, many at a time, keeps a
+/// log of its own, and looks around.
+const AGENT: &str = r#"
+import json, os, subprocess, sys, tempfile
+from concurrent.futures import ThreadPoolExecutor
+home = os.environ['HOME']
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    return done.returncode, done.stdout.strip() + done.stderr.strip()
+for words in (['git', 'init', '-q', '.'], ['git', 'config', 'user.name', 'a'], ['git', 'config', 'user.email', 'a@b']):
+    assert run(*words)[0] == 0, run(*words)
+open('a.c', 'w').write('#include <stdio.h>\nint main(void) { puts("compiled"); }\n')
+os.makedirs(home + '/.helper/sessions', exist_ok=True)
+with tempfile.NamedTemporaryFile() as scratch, ThreadPoolExecutor() as pool:
+    scratch.write(b'x')
+    tasks = [['bash', '-c', 'cc a.c -o a && ./a'], ['sh', '-c', 'echo $0 | tr a-z A-Z'], ['mine'],
+             [sys.executable, '-c', 'import sqlite3, multiprocessing; print("imported")']]
+    done = list(pool.map(lambda words: run(*words), tasks))
+assert run('git', 'add', '-A')[0] == 0
+committed = run('git', 'commit', '-qm', 'by the agent')
+open(home + '/.helper/sessions/1.json', 'w').write(json.dumps(done))
+os.replace(home + '/.helper/sessions/1.json', home + '/.helper/sessions/2.json')
+print(done, committed)
+for place in ('notes', '.ssh/id_rsa', '.bash_history', 'other/project'):
+    print(run('cat', home + '/' + place)[1])
+for place in ('.local/bin/mine', '.bashrc', 'other/made', '.gitconfig'):
+    print(run('sh', '-c', 'echo changed >> "$0"', home + '/' + place)[1])
+"#;
+
+#[test]
+fn a_coding_agent_works_and_reads_no_home() {
+    let scratch = Scratch::new("agent");
+    let secret = harness::canary();
+    let private = ["notes", ".ssh/id_rsa", ".bash_history", "other/project"];
+    for name in private {
+        scratch.file(&format!("home/{name}"), &secret);
+    }
+    scratch.file("home/.gitconfig", "[init]\n\tdefaultBranch = shown\n");
+    let mine = scratch.file("home/.local/bin/mine", "#!/bin/sh\necho mine\n");
+    fs::set_permissions(&mine, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let bin = scratch.path("home/.local/bin");
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let words = ["/usr/bin/python3", "-c", AGENT];
+    let project = |name: &str| scratch.dir(&format!("home/work/{name}"));
+    let run_in = |srt: Srt, name: &str| {
+        let srt = srt.env("PATH", &path).current_dir(project(name));
+        srt.allow_write("~/.helper/").run(&words).succeeds()
+    };
+    let files = || private.map(|name| fs::read_to_string(scratch.path(&format!("home/{name}"))));
+
+    let control = run_in(Srt::new(&scratch).allow_write("~"), "outside");
+    assert!(control.shows(&secret), "{}", control.stdout);
+    assert!(scratch.path("home/other/made").exists());
+    fs::remove_file(scratch.path("home/other/made")).expect("the control made it");
+    fs::remove_file(scratch.path("home/.bashrc")).expect("the control made it");
+    fs::write(&mine, "#!/bin/sh\necho mine\n").expect("it is ours");
+
+    let ran = run_in(profiled(&scratch, &["agent"]), "inside");
+    for done in ["compiled", "'SH'", "(0, 'mine')", "imported"] {
+        assert!(ran.shows(done), "{done}: {} {}", ran.stdout, ran.stderr);
+    }
+    assert!(!ran.shows(&secret), "{}", ran.stdout);
+    let log = fs::read_to_string(scratch.path("home/.helper/sessions/2.json"));
+    assert!(log.expect("the agent keeps it").contains("compiled"));
+    let project = project("inside");
+    let head = fs::read_to_string(project.join(".git/HEAD")).expect("git made it");
+    assert_eq!(
+        head, "ref: refs/heads/shown\n",
+        "the settings of git are shown"
+    );
+    assert!(
+        project.join(".git/refs/heads/shown").exists(),
+        "{}",
+        ran.stdout
+    );
+    assert!(!scratch.path("home/other/made").exists() && !scratch.path("home/.bashrc").exists());
+    let tool = fs::read_to_string(&mine).expect("it is there");
+    assert_eq!(tool, "#!/bin/sh\necho mine\n");
+    assert!(
+        files()
+            .iter()
+            .all(|text| text.as_ref().is_ok_and(|text| *text == secret))
+    );
 }
 
 #[test]
@@ -212,13 +333,16 @@ fn profiles_are_listed_with_those_of_the_user() {
         .map(|(name, _)| name.trim())
         .collect();
     assert_eq!(names, NAMES);
-    assert!(listed.contains("rust    cargo: fetch crates and build\n"));
+    assert!(listed.contains("rust         cargo: fetch crates and build\n"));
 
     let text = r#"{ "description": "our own", "extends": ["git"] }"#;
     scratch.file("home/.config/srt/profiles/our-tools.json", text);
     let listed = ctl(&scratch, &["profile", "list"]).succeeds().stdout;
-    assert!(listed.contains("our-tools  our own (yours)\n"), "{listed}");
-    assert!(listed.contains("rust       cargo: "), "{listed}");
+    assert!(
+        listed.contains("our-tools    our own (yours)\n"),
+        "{listed}"
+    );
+    assert!(listed.contains("rust         cargo: "), "{listed}");
 }
 
 #[test]
@@ -227,6 +351,8 @@ fn a_profile_is_shown_as_a_file_that_does_the_same() {
     let texts = |settings: &Settings| -> Vec<String> {
         let hosts = settings.network.allowed_domains.iter();
         let entries = hosts.chain(&settings.filesystem.allow_write);
+        let entries = entries.chain(&settings.filesystem.deny_read);
+        let entries = entries.chain(&settings.filesystem.allow_read);
         entries.map(|entry| entry.text.clone()).collect()
     };
     for name in NAMES {

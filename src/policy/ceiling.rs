@@ -50,6 +50,51 @@ pub struct Narrowed {
     pub entries: Vec<Entry>,
     /// What was narrowed, for the user to read.
     pub notes: Vec<String>,
+    /// Entries of the inner list that nothing of the outer one meets.
+    idle: Vec<Entry>,
+}
+
+/// What is hidden where an untrusted project narrows: by others, by itself.
+#[derive(Debug)]
+pub struct Hidden<'a> {
+    /// What others hide.
+    pub by_others: &'a [Entry],
+    /// `filesystem.denyRead` of the project.
+    pub by_project: &'a [Entry],
+    /// The directory of the project.
+    pub project: &'a Path,
+}
+
+impl Narrowed {
+    /// Lists what was narrowed, and what has no effect.
+    pub fn all_notes(&self) -> Vec<String> {
+        let idle = self.idle.iter().map(|entry| {
+            let shown = shown(entry);
+            format!("{shown} has no effect: it can only narrow, and nothing else allows it")
+        });
+        self.notes.iter().cloned().chain(idle).collect()
+    }
+
+    /// Adds the entries of `by` that show again what the project alone hides, in its own
+    /// directory: without its file that could be read.
+    ///
+    /// # Errors
+    /// An entry cannot be understood.
+    pub fn show_again(&mut self, by: &[Entry], hidden: &Hidden<'_>, host: &Host) -> Result<()> {
+        let others = Roots::resolve(hidden.by_others, host)?;
+        let own = Roots::resolve(hidden.by_project, host)?;
+        for entry in by {
+            let path = resolve(entry, host)?;
+            // Settings cannot say another name, so that none is in the lists.
+            let is_own = path.to_str().is_some() && path.starts_with(hidden.project);
+            let is_hidden = |roots: &Roots<'_>| roots.around(&path).next().is_some();
+            if is_own && is_hidden(&own) && !is_hidden(&others) {
+                self.entries.push(entry.clone());
+                self.idle.retain(|idle| idle != entry);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Refuses every entry that allows more than the ceiling does.
@@ -232,10 +277,7 @@ impl<'a> Narrowing<'a> {
             narrowed.entries.extend(left);
         }
         let idle = self.inner.iter().zip(self.met).filter(|(_, met)| !met);
-        narrowed.notes.extend(idle.map(|(entry, _)| {
-            let shown = shown(entry);
-            format!("{shown} has no effect: it can only narrow, and nothing else allows it")
-        }));
+        narrowed.idle.extend(idle.map(|(entry, _)| entry.clone()));
         narrowed
     }
 }

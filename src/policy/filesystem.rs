@@ -1,5 +1,6 @@
 //! Which paths may be read and written: the precedence of the four lists in one function.
 
+mod base;
 mod decision;
 mod held;
 mod protected;
@@ -44,6 +45,8 @@ pub struct Filesystem {
     pins: OnceLock<Vec<RealPath>>,
     /// Links on the ways of what is denied, by their paths.
     links: BTreeMap<PathBuf, Link>,
+    /// Links on the ways of what is granted, by their paths.
+    leading: BTreeMap<PathBuf, Link>,
     /// Directories that must stay in place, with those above them, though nothing is denied in
     /// them: those of the launcher, and those that links lead through.
     kept: Vec<PathBuf>,
@@ -116,6 +119,8 @@ impl Filesystem {
         policy.add(List::AllowWrite, &allow_write, Missing::Warn)?;
         // Once it is known what the settings hide, which a default does not open.
         policy.add_default_write(&lists.default_write, host)?;
+        policy.show_base(&mut resolver);
+        policy.lead_to(allow_read.iter().chain(&allow_write));
         policy.add(List::DenyWrite, &deny_write, Missing::Judge)?;
         // After the grants: one that names a store opens it.
         if lists.protects_secrets {
@@ -124,7 +129,7 @@ impl Filesystem {
         policy.close_kernel_trees();
         // These ask what may be written, so that every rule has to be there.
         policy.protect(&lists.protected, host, &mut resolver)?;
-        policy.refuse_hidden_root(&settings.deny_read)?;
+        policy.refuse_hidden_base(&credentials)?;
         policy.refuse_unprotected_names(&deny_write, &mut resolver)?;
         policy.refuse_replaceable_grants(&allow_read, &mut resolver)?;
         policy.refuse_replaceable_grants(&allow_write, &mut resolver)?;
@@ -162,7 +167,9 @@ impl Filesystem {
     pub fn denied(&self) -> Vec<RealPath> {
         let lists = [List::DenyRead, List::Credentials, List::DenyWrite];
         let rules = lists.into_iter().flat_map(|list| self.rules.list(list));
-        rules.map(|rule| rule.path.clone()).collect()
+        // Every other name of `/` lies below it: it is hidden too, or granted by that name.
+        let named = rules.filter(|rule| rule.path.depth() > 0);
+        named.map(|rule| rule.path.clone()).collect()
     }
 
     /// Denies a path under its other names too, by the same rule.
@@ -274,6 +281,10 @@ impl Filesystem {
             }
             Missing::Warn if profile::is_built_in(&entry.origin) => self.notes.push(format!(
                 "{key} `{}` does not exist and was not granted",
+                entry.text
+            )),
+            Missing::Note if key == "filesystem.allowRead" => self.notes.push(format!(
+                "{key} `{}` does not exist and was not shown",
                 entry.text
             )),
             Missing::Note => self.notes.push(format!(

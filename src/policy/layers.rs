@@ -1,7 +1,9 @@
 //! What the layers of settings come to: lists bounded by the system's, narrowed by an untrusted
 //! project's, and joined by what is built in.
 
-use super::ceiling::{self, Ceiling, Grants};
+use std::path::Path;
+
+use super::ceiling::{self, Ceiling, Grants, Hidden};
 use super::filesystem::{DEFAULT_WRITE, Lists};
 use super::host::Host;
 use super::secrets;
@@ -38,7 +40,7 @@ pub(super) fn join(settings: &Settings, host: &Host) -> Result<Effective> {
         notes: Vec::new(),
     };
     effective.bound_defaults(&settings.ceiling, host)?;
-    effective.narrow(&settings.narrowing, host)?;
+    effective.narrow(settings, host)?;
     if settings.filesystem.disabled {
         effective.filesystem.open();
     }
@@ -56,7 +58,8 @@ impl Effective {
         Ok(())
     }
 
-    fn narrow(&mut self, by: &Values, host: &Host) -> Result<()> {
+    fn narrow(&mut self, settings: &Settings, host: &Host) -> Result<()> {
+        let by = &settings.narrowing;
         if by.iter().next().is_none() {
             return Ok(());
         }
@@ -64,15 +67,13 @@ impl Effective {
             let list = &mut self.network.allowed_domains;
             let (below, above) = apart(list);
             let narrowed = ceiling::narrow_domains(&below, by)?;
+            self.notes.extend(narrowed.all_notes());
             *list = [narrowed.entries, above].concat();
-            self.notes.extend(narrowed.notes);
         }
-        let hidden = &self.filesystem.entries.deny_read;
+        let hidden = self.filesystem.entries.deny_read.iter().cloned();
         // What the project hides is its own to show again.
-        let hidden = hidden
-            .iter()
-            .filter(|entry| entry.origin.layer != Layer::Project);
-        let mut hidden: Vec<Entry> = hidden.cloned().collect();
+        let (own, mut hidden): (Vec<Entry>, Vec<Entry>) =
+            hidden.partition(|entry| entry.origin.layer == Layer::Project);
         if self.filesystem.protects_secrets {
             hidden.extend(secret_places(host));
         }
@@ -93,9 +94,19 @@ impl Effective {
         for (key, list) in lists {
             if let Some(by) = by.list_if_given(key) {
                 let (below, above) = apart(list);
-                let narrowed = ceiling::narrow_paths(&below, by, &hidden, host)?;
+                let mut narrowed = ceiling::narrow_paths(&below, by, &hidden, host)?;
+                if key == "filesystem.allowRead"
+                    && let Some(project) = project_of(settings)
+                {
+                    let hidden = Hidden {
+                        by_others: &hidden,
+                        by_project: &own,
+                        project,
+                    };
+                    narrowed.show_again(by, &hidden, host)?;
+                }
+                self.notes.extend(narrowed.all_notes());
                 *list = [narrowed.entries, above].concat();
-                self.notes.extend(narrowed.notes);
             }
         }
         if let Some(by) = by.list_if_given("filesystem.allowWrite") {
@@ -137,6 +148,14 @@ fn apart(list: &[Entry]) -> (Vec<Entry>, Vec<Entry>) {
         below.into_iter().cloned().collect(),
         above.into_iter().cloned().collect(),
     )
+}
+
+fn project_of(settings: &Settings) -> Option<&Path> {
+    let mut files = settings.files.iter();
+    files
+        .find(|file| file.layer == Layer::Project)?
+        .path
+        .parent()
 }
 
 fn check_ceiling(settings: &Settings, host: &Host) -> Result<()> {

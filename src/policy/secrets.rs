@@ -166,7 +166,7 @@ fn joined(path: PathBuf, below: &str) -> PathBuf {
 }
 
 /// Replaces a pattern in the last name by the names that fit.
-fn expanded(place: PathBuf) -> Vec<PathBuf> {
+pub(super) fn expanded(place: PathBuf) -> Vec<PathBuf> {
     match place.file_name().and_then(OsStr::to_str) {
         Some(pattern) if pattern.contains('*') => match place.parent() {
             Some(dir) => entries(dir, &[pattern]),

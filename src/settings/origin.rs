@@ -115,7 +115,8 @@ impl Origin {
     /// directory.
     pub fn base(&self) -> Option<&Path> {
         match (self.layer, &self.file) {
-            (Layer::Project, Some(file)) => file.parent(),
+            // A profile that the project's file extends lies elsewhere.
+            (Layer::Project, Some(file)) => file.parent().filter(|dir| dir.is_absolute()),
             _ => None,
         }
     }

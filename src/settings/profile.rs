@@ -10,9 +10,14 @@ use crate::error::{Error, Result};
 
 /// The profiles of this program, by name.
 const BUILT_IN: &[(&str, &str)] = &[
+    ("agent", include_str!("../../data/profiles/agent.json")),
     ("git", include_str!("../../data/profiles/git.json")),
     ("node", include_str!("../../data/profiles/node.json")),
     ("python", include_str!("../../data/profiles/python.json")),
+    (
+        "read-closed",
+        include_str!("../../data/profiles/read-closed.json"),
+    ),
     ("rust", include_str!("../../data/profiles/rust.json")),
 ];
 
@@ -115,7 +120,8 @@ fn expand_into(
     Ok(())
 }
 
-/// A profile serves many projects: a relative path would mean another place in each.
+/// A profile serves many projects: a relative path would mean another place in each. Those of
+/// this program mean the working directory.
 fn refuse_relative(values: &Values) -> Result<()> {
     for (key, value) in values
         .iter()
@@ -126,7 +132,7 @@ fn refuse_relative(values: &Values) -> Result<()> {
         };
         if let Some(entry) = entries
             .iter()
-            .find(|entry| !entry.text.starts_with(['/', '~']))
+            .find(|entry| !entry.text.starts_with(['/', '~']) && !is_built_in(&entry.origin))
         {
             return Err(Error::settings(format!(
                 "{}: {} {} is relative, which a profile's paths must not be",

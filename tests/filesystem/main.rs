@@ -3,6 +3,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod closed;
 mod entries;
 mod links;
 mod mounts;

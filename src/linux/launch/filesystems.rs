@@ -54,19 +54,18 @@ pub(super) fn message_queues() -> Result<Option<OwnedFd>, Failure> {
 
 /// Makes an empty file or directory at `path` below `dir`, and its parents.
 pub(super) fn make(dir: &OwnedFd, path: &Path, kind: FileKind) -> Result<(), Failure> {
-    let parents = path
-        .ancestors()
-        .skip(1)
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let parents: Vec<_> = parents.collect();
-    for parent in parents.into_iter().rev() {
-        directory(dir, parent).at_path(Step::FillTmpfs, parent)?;
-    }
+    parents(dir, path)?;
     let made = match kind {
         FileKind::Directory => directory(dir, path),
         FileKind::File => file(dir, path),
     };
     made.at_path(Step::FillTmpfs, path)
+}
+
+/// Makes a link at `path` below `dir`, and the parents of it.
+pub(super) fn link(dir: &OwnedFd, path: &Path, target: &Path) -> Result<(), Failure> {
+    parents(dir, path)?;
+    rustix::fs::symlinkat(target, dir, path).at_path(Step::FillTmpfs, path)
 }
 
 /// Makes a file at `path` below `dir` that holds `text`, or leaves the one that is there: a
@@ -80,6 +79,18 @@ pub(super) fn write(dir: &OwnedFd, path: &Path, text: &str) -> Result<(), Failur
     std::fs::File::from(file)
         .write_all(text.as_bytes())
         .at_path(Step::FillTmpfs, path)
+}
+
+fn parents(dir: &OwnedFd, path: &Path) -> Result<(), Failure> {
+    let parents = path
+        .ancestors()
+        .skip(1)
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let parents: Vec<_> = parents.collect();
+    for parent in parents.into_iter().rev() {
+        directory(dir, parent).at_path(Step::FillTmpfs, parent)?;
+    }
+    Ok(())
 }
 
 fn directory(dir: &OwnedFd, path: &Path) -> Result<(), Errno> {

@@ -183,6 +183,7 @@ fn rights(grant: Grant, abi: ABI) -> BitFlags<AccessFs> {
     let control = AccessFs::from_all(abi) & AccessFs::IoctlDev;
     let truncate = AccessFs::from_all(abi) & AccessFs::Truncate;
     match grant {
+        Grant::List => AccessFs::ReadDir.into(),
         Grant::Read => AccessFs::from_read(abi),
         Grant::Write => AccessFs::from_all(abi) & !devices & !control & !sockets,
         Grant::Device => AccessFs::from_read(abi) | AccessFs::WriteFile | truncate | control,
@@ -242,7 +243,13 @@ mod tests {
 
     #[test]
     fn no_grant_opens_sockets_of_the_host() {
-        for grant in [Grant::Read, Grant::Write, Grant::Device, Grant::AsOpened] {
+        for grant in [
+            Grant::List,
+            Grant::Read,
+            Grant::Write,
+            Grant::Device,
+            Grant::AsOpened,
+        ] {
             assert!(!rights(grant, ABI::V9).contains(AccessFs::ResolveUnix));
         }
         assert!(AccessFs::from_all(ABI::V9).contains(AccessFs::ResolveUnix));

@@ -20,7 +20,7 @@ use super::failure::{At, Failure, Step};
 use super::filesystems;
 use super::links;
 use crate::linux::plan::Plan;
-use crate::linux::plan::mounts::MountOp;
+use crate::linux::plan::mounts::{MountOp, Place, Places};
 use crate::linux::sys::{self, MountAttr};
 use crate::policy::filesystem::Access;
 use crate::policy::path::{FileId, FileKind, RealPath};
@@ -42,16 +42,18 @@ pub(super) fn build(plan: &Plan) -> Result<(), Failure> {
     mount_change("/", private).at(Step::MakePrivate)?;
     let host = open(CWD, Path::new("/")).at(Step::FindSource)?;
     let mut ops = plan.mounts.iter();
-    let Some(MountOp::Root(access)) = ops.next() else {
-        return Err(Failure::new(Step::Mount, Errno::EINVAL));
-    };
+    let first = ops.next();
     // Copied before anything is covered: afterwards the host's paths lead into our own mounts.
     let binds = ops
         .clone()
         .map(|op| copy_for(&host, op))
         .collect::<Result<Vec<_>, _>>()?;
     let nodes = devices::copy_nodes(&host, ops.clone())?;
-    let root = copy(&host, Path::new("/"), attributes(*access))?;
+    let root = match first {
+        Some(MountOp::Root(access)) => copy(&host, Path::new("/"), attributes(*access))?,
+        Some(MountOp::HiddenRoot(places)) => skeleton(places, Path::new("/"))?,
+        _ => return Err(Failure::new(Step::Mount, Errno::EINVAL)),
+    };
     attach(&root, CWD, Path::new("/"))?;
     let tree = Tree { root };
     // KERNEL(6.15): before, copies can only be made of attached mounts. /dev is covered last.
@@ -92,7 +94,7 @@ impl Tree {
         stand_ins: &OwnedFd,
     ) -> Result<(), Failure> {
         match op {
-            MountOp::Root(_) | MountOp::Dev { .. } => Ok(()),
+            MountOp::Root(_) | MountOp::HiddenRoot(_) | MountOp::Dev { .. } => Ok(()),
             MountOp::Bind(path, _) => {
                 let bind = bind.ok_or_else(|| Failure::new(Step::CloneTree, Errno::EINVAL))?;
                 attach(&bind, &self.root, path.as_path())?;
@@ -128,12 +130,7 @@ impl Tree {
     }
 
     /// Covers `path` with nothing, leaving places to mount what is shown again below it.
-    fn hide(
-        &self,
-        path: &RealPath,
-        reopened: &[(PathBuf, FileKind)],
-        stand_ins: &OwnedFd,
-    ) -> Result<(), Failure> {
+    fn hide(&self, path: &RealPath, reopened: &Places, stand_ins: &OwnedFd) -> Result<(), Failure> {
         // What is covered must be what the settings meant, or the secret stays readable
         // under the name it was moved to.
         let place = path.as_path();
@@ -142,11 +139,7 @@ impl Tree {
             let name = empty(path.id().kind);
             return cover(stand_ins, name, &self.root, &target, place);
         }
-        let skeleton = filesystems::tmpfs("0555")?;
-        for (below, kind) in reopened {
-            filesystems::make(&skeleton, below, *kind)?;
-        }
-        set_attributes(skeleton.as_fd(), MountAttr::READ_ONLY, place)?;
+        let skeleton = skeleton(reopened, place)?;
         let shown = identify(&skeleton).at_path(Step::FillTmpfs, place)?;
         attach_at(&skeleton, &target, place)?;
         expect_id(&self.root, below_root(place), shown, place).map(drop)
@@ -245,6 +238,19 @@ pub(super) fn attach(tree: &OwnedFd, root: impl AsFd, path: &Path) -> Result<(),
 fn attach_at(tree: &OwnedFd, target: &OwnedFd, path: &Path) -> Result<(), Failure> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(tree, "", target, "", flags).at_path(Step::Mount, path)
+}
+
+/// Makes a read-only tree of nothing but `places`, detached; it is for `path`.
+fn skeleton(places: &Places, path: &Path) -> Result<OwnedFd, Failure> {
+    let skeleton = filesystems::tmpfs("0555")?;
+    for (below, place) in places {
+        match place {
+            Place::Mount(kind) => filesystems::make(&skeleton, below, *kind)?,
+            Place::Link(target) => filesystems::link(&skeleton, below, target)?,
+        }
+    }
+    set_attributes(skeleton.as_fd(), MountAttr::READ_ONLY, path)?;
+    Ok(skeleton)
 }
 
 fn empty(kind: FileKind) -> &'static Path {

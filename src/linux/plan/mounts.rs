@@ -15,12 +15,14 @@ use crate::policy::path::{FileKind, Link, RealPath};
 pub enum MountOp {
     /// The host's tree, with everything mounted in it.
     Root(Access),
+    /// An empty read-only root, with places for what is shown.
+    HiddenRoot(Places),
     /// A path of the host at its own place, with other rights than what is around it.
     Bind(RealPath, Access),
     /// A file, as this text.
     Redacted(RealPath, String),
     /// An empty read-only stand-in, with places for what is shown again below it.
-    StandIn(RealPath, Vec<(PathBuf, FileKind)>),
+    StandIn(RealPath, Places),
     /// A link, mounted on itself: it is followed as before, and its name cannot be removed,
     /// moved or given to something else.
     Link(Link),
@@ -43,6 +45,18 @@ pub enum MountOp {
         /// Names below `/sys`.
         masked: &'static [&'static str],
     },
+}
+
+/// What a stand-in is not empty of, by paths below it.
+pub type Places = Vec<(PathBuf, Place)>;
+
+/// Something in a stand-in, for what is shown again below it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// To be mounted on.
+    Mount(FileKind),
+    /// A link that leads to what is shown.
+    Link(PathBuf),
 }
 
 /// Files of `/proc` that tell of the machine or let root act on it. A mapped uid 0 passes
@@ -91,7 +105,7 @@ pub(super) fn plan(policy: &Filesystem, layers: Layers, nesting: Nesting) -> Vec
         ops.extend(private_trees(processes));
         return ops;
     }
-    let mut ops = vec![MountOp::Root(policy.access(Path::new("/")))];
+    let mut ops = vec![root(policy.access(Path::new("/")))];
     let mut places = HashMap::from([(Path::new("/"), 0)]);
     let boundaries = policy.boundaries();
     for path in boundaries {
@@ -107,20 +121,35 @@ pub(super) fn plan(policy: &Filesystem, layers: Layers, nesting: Nesting) -> Vec
             continue;
         }
         // A stand-in is empty: what is shown again below it needs a place to be mounted at.
-        if let MountOp::StandIn(hidden, reopened) = &mut ops[around]
-            && let Ok(below) = path.as_path().strip_prefix(hidden.as_path())
-        {
-            reopened.push((below.to_owned(), path.id().kind));
+        let is_placed = ops[around].hold(path.as_path(), Place::Mount(path.id().kind));
+        match redacted {
+            None => ops.push(MountOp::Bind(path.clone(), access)),
+            Some(text) => {
+                // By its own identity the file is known to be what was read.
+                if is_placed {
+                    ops.push(MountOp::Bind(path.clone(), access));
+                }
+                ops.push(MountOp::Redacted(path.clone(), text.to_owned()));
+            }
         }
-        ops.push(match redacted {
-            Some(text) => MountOp::Redacted(path.clone(), text.to_owned()),
-            None => MountOp::Bind(path.clone(), access),
-        });
+    }
+    for link in policy.hidden_links() {
+        let around = nearest(&places, &link.path).unwrap_or(0);
+        ops[around].hold(&link.path, Place::Link(link.target.clone()));
     }
     // After every directory: one that is mounted would cover what is mounted in it.
     ops.extend(policy.held().cloned().map(MountOp::Link));
     ops.extend(private_trees(processes));
     ops
+}
+
+fn root(access: Access) -> MountOp {
+    // Of the trees that every run mounts anew, only these two have to be there.
+    let own = ["proc", "dev"].map(|name| (name.into(), Place::Mount(FileKind::Directory)));
+    match access {
+        Access::Hidden => MountOp::HiddenRoot(own.into()),
+        shown => MountOp::Root(shown),
+    }
 }
 
 /// Who makes a user namespace writes its id maps, which are files of a process.
@@ -174,11 +203,25 @@ pub fn private_access(path: &Path, nesting: Nesting) -> Option<Access> {
 }
 
 impl MountOp {
+    /// Makes room for what stands at `path`; tells whether there was none.
+    fn hold(&mut self, path: &Path, place: Place) -> bool {
+        let (hidden, places) = match self {
+            Self::HiddenRoot(places) => (Path::new("/"), places),
+            Self::StandIn(hidden, places) => (hidden.as_path(), places),
+            _ => return false,
+        };
+        let below = path.strip_prefix(hidden);
+        below.is_ok_and(|below| {
+            places.push((below.to_owned(), place));
+            true
+        })
+    }
+
     fn access(&self) -> Option<Access> {
         match self {
             Self::Root(access) | Self::Bind(_, access) => Some(*access),
             Self::Redacted(..) | Self::Link(_) => Some(Access::Read),
-            Self::StandIn(..) => Some(Access::Hidden),
+            Self::HiddenRoot(_) | Self::StandIn(..) => Some(Access::Hidden),
             Self::Proc { processes, .. } => Some(*processes),
             Self::Dev { .. } | Self::Sys { .. } => None,
         }
@@ -186,7 +229,7 @@ impl MountOp {
 
     fn place(&self) -> &Path {
         match self {
-            Self::Root(_) => Path::new("/"),
+            Self::Root(_) | Self::HiddenRoot(_) => Path::new("/"),
             Self::Bind(path, _) | Self::Redacted(path, _) | Self::StandIn(path, _) => {
                 path.as_path()
             }
@@ -234,6 +277,7 @@ impl fmt::Display for MountOp {
             Self::Root(access) => write!(f, "{} /", word(*access)),
             Self::Bind(path, access) => write!(f, "{} {path}", word(*access)),
             Self::Redacted(path, _) => write!(f, "without its secrets {path}"),
+            Self::HiddenRoot(_) => f.write_str("hide /"),
             Self::StandIn(path, _) => write!(f, "hide {path}"),
             Self::Link(link) => write!(f, "hold the link {link}"),
             Self::Proc { processes, .. } => match processes {
@@ -322,7 +366,7 @@ new /dev
                 _ => None,
             })
             .collect();
-        let place = |name: &str| (PathBuf::from(name), FileKind::Directory);
+        let place = |name: &str| (PathBuf::from(name), Place::Mount(FileKind::Directory));
         assert_eq!(
             stand_ins,
             [

@@ -1,11 +1,11 @@
 //! The Landlock rules: what may be opened, said a second time and independently of mounts.
 //!
 //! Landlock grants, it cannot subtract: read-denies, and write-denies below a granted path,
-//! are kept by mounts alone.
+//! are kept by mounts alone. Where `/` is hidden, reading is granted path by path.
 
 use std::fmt;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Layers;
 use crate::policy::Nesting;
@@ -32,6 +32,8 @@ pub enum Object {
 /// Sets of Landlock rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grant {
+    /// List directories.
+    List,
     /// Read files, list directories, execute.
     Read,
     /// Everything that changes a tree, but device nodes.
@@ -56,12 +58,12 @@ pub(super) fn plan(
         on: Object::Path(path.into()),
         grant,
     };
-    let mut rules = vec![
-        path("/", Grant::Read),
+    let mut rules = shown(policy);
+    rules.extend([
         path("/dev", Grant::Device),
         path("/dev/mqueue", Grant::Write),
         path("/dev/shm", Grant::Write),
-    ];
+    ]);
     if nesting == Nesting::Userns {
         // Id maps are written there.
         rules.push(path("/proc", Grant::Write));
@@ -86,6 +88,31 @@ pub(super) fn plan(
     rules
 }
 
+/// Grants reading: of everything, or of what is shown where `/` is hidden.
+fn shown(policy: &Filesystem) -> Vec<Rule> {
+    let rule = |path: &Path, grant| Rule {
+        on: Object::Path(path.to_owned()),
+        grant,
+    };
+    let root = Path::new("/");
+    if policy.access(root) != Access::Hidden {
+        return vec![rule(root, Grant::Read)];
+    }
+    let is_shown = |path: &&Path| {
+        let around = path.parent().map(|parent| policy.access(parent));
+        policy.access(path) == Access::Read && around == Some(Access::Hidden)
+    };
+    let boundaries = policy.boundaries().into_iter();
+    let shown = boundaries.map(|path| path.as_path()).filter(is_shown);
+    // The names in what is hidden are kept by mounts: a grant holds for everything below.
+    let own = [
+        rule(root, Grant::List),
+        rule(Path::new("/proc"), Grant::Read),
+    ];
+    let shown = shown.map(|path| rule(path, Grant::Read));
+    own.into_iter().chain(shown).collect()
+}
+
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.on {
@@ -98,6 +125,7 @@ impl fmt::Display for Rule {
 impl fmt::Display for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::List => "list",
             Self::Read => "read",
             Self::Write => "write",
             Self::Device => "device",

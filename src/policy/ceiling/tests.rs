@@ -241,7 +241,7 @@ fn an_untrusted_list_narrows_and_says_what() {
         .collect();
     assert_eq!(lines, [2, 2, 3, 3, 4]);
     assert_eq!(
-        narrowed.notes,
+        narrowed.all_notes(),
         [
             "network.allowedDomains `*.a.test` (user.json:2) is narrowed to `x.a.test`, \
              `*.y.a.test:443`",
@@ -260,14 +260,14 @@ fn paths_are_narrowed_by_what_they_resolve_to() {
     let by = writes("p.json", &["~/x/../y", "/srt-none/a//", "/"]);
     let all = narrow_paths(&outer, &by, &[], &host()).unwrap();
     assert_eq!(
-        (texts(&all), all.notes.len()),
+        (texts(&all), all.all_notes().len()),
         (vec!["~", "/srt-none/a", "/srt-none/b"], 0)
     );
     let narrowed = narrow_paths(&outer, &by[..2], &[], &host()).unwrap();
     assert_eq!(texts(&narrowed), ["/srt-none/home/y", "/srt-none/a"]);
     assert!(narrowed.entries[0].literal);
     assert_eq!(narrowed.entries[0].origin, outer[0].origin);
-    assert_eq!(narrowed.notes.len(), 2);
+    assert_eq!(narrowed.all_notes().len(), 2);
 }
 
 const HOSTS: [&str; 12] = [

@@ -45,6 +45,7 @@ impl Filesystem {
     ///
     /// Reading: the deepest of `denyRead` and the grants covering a path wins, a grant at
     /// equal depth; `allowWrite` grants reading too; nothing shows what `credentials` hides.
+    /// The base set counts as a grant of `/`: it shows what a rule for `/` alone hides.
     /// Writing: `allowWrite`, unless
     /// `denyWrite` covers the path at any depth.
     pub fn decide(&self, path: &Path) -> Decision<'_> {
@@ -84,10 +85,7 @@ impl Filesystem {
                 Right::Read => shown,
                 Right::Write => shown && covering.rule(List::AllowWrite).is_some(),
             };
-        let is_root = path.parent().is_none();
-        let cannot = in_private_tree(path)
-            || (is_root && key == "filesystem.denyRead")
-            || in_the_way.iter().any(|rule| rule.is_built_in());
+        let cannot = in_private_tree(path) || in_the_way.iter().any(|rule| rule.is_built_in());
         let Some(text) = path.to_str().filter(|_| !cannot) else {
             return Vec::new();
         };
@@ -102,7 +100,7 @@ impl Filesystem {
         changes
     }
 
-    fn at(&self, path: &Path, lists: &[List]) -> Vec<&Rule> {
+    pub(super) fn at(&self, path: &Path, lists: &[List]) -> Vec<&Rule> {
         let rules = lists.iter().flat_map(|list| self.rules.list(*list));
         rules.filter(|rule| rule.path.as_path() == path).collect()
     }
@@ -120,7 +118,9 @@ fn by_lists<'a>(covering: &Covering<'a>) -> Decision<'a> {
     let hidden = covering.rule(List::DenyRead);
     let shown = covering.depth(List::AllowRead);
     let granted = covering.depth(List::AllowWrite);
-    if covering.depth(List::DenyRead) > shown.max(granted) {
+    let base = covering.rule(List::Base);
+    let needed = base.map(|_| 0);
+    if covering.depth(List::DenyRead) > shown.max(granted).max(needed) {
         return Decision {
             access: Access::Hidden,
             read_rule: hidden,
@@ -131,7 +131,7 @@ fn by_lists<'a>(covering: &Covering<'a>) -> Decision<'a> {
         true => covering.rule(List::AllowRead),
         false => covering.rule(List::AllowWrite),
     };
-    let read_rule = hidden.and(showing);
+    let read_rule = hidden.and(showing.or(base));
     let kept = covering.rule(List::DenyWrite);
     let write_rule = kept.or(covering.rule(List::AllowWrite));
     let access = match write_rule {

@@ -1,27 +1,20 @@
 //! Entries that no mount can keep, which are refused rather than kept in part.
 
-use std::path::Path;
-
-use super::{Access, Filesystem, Named};
+use super::{Filesystem, Named};
 use crate::error::Result;
 use crate::policy::path::{self, Resolver};
-use crate::settings::{Entry, shown};
+use crate::settings::shown;
 
 impl Filesystem {
-    pub(super) fn refuse_hidden_root(&self, entries: &[Entry]) -> Result<()> {
-        if self.access(Path::new("/")) != Access::Hidden {
-            return Ok(());
-        }
-        let root = self.decide(Path::new("/")).read_rule;
-        let entry = entries
-            .iter()
-            .find(|entry| root.is_some_and(|root| root.entry == entry.text));
-        match entry {
-            Some(entry) => Err(path::entry_error(
+    /// Refuses to hide what nothing may show again and no program starts without.
+    pub(super) fn refuse_hidden_base(&self, credentials: &[Named<'_>]) -> Result<()> {
+        let root = |named: &&Named<'_>| named.way.end.parent().is_none();
+        match credentials.iter().find(root) {
+            Some(Named { entry, .. }) => Err(path::entry_error(
                 entry,
-                "hiding / is not supported by this version",
+                "would hide every program, and nothing shows again what it hides",
             )
-            .with_hint("name the directories to hide")),
+            .with_hint("name the files to hide, or add / to `filesystem.denyRead`")),
             None => Ok(()),
         }
     }

@@ -51,9 +51,11 @@ pub(super) enum List {
     AllowWrite,
     DenyWrite,
     Credentials,
+    /// What programs need to start, where `/` is hidden.
+    Base,
 }
 
-const LISTS: usize = 5;
+const LISTS: usize = 6;
 
 /// The rules of all lists.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,7 @@ use super::{Access, Filesystem, in_private_tree};
 use crate::policy::host::Host;
 use crate::policy::path::{FileKind, RealPath, Resolver, Way, has_pattern};
 use crate::policy::secrets::{self, Contents, Form, Redaction, Store, redact};
-use crate::settings::Origin;
+use crate::settings::{Origin, profile};
 
 /// The setting that hides the stores.
 const KEY: &str = "filesystem.protectSecrets";
@@ -96,15 +96,18 @@ impl Filesystem {
         path: &RealPath,
         resolver: &mut Resolver,
     ) -> Option<Shown> {
-        let decision = self.decide(path.as_path());
-        if decision.access == Access::Hidden {
+        let covering = self.rules.covering(path.as_path());
+        if self.access(path.as_path()) == Access::Hidden {
+            if covering.depth(List::DenyRead) == Some(0) {
+                // A rule of its own holds for its other names too; that for `/` does not.
+                self.push(List::DenyRead, rule(path.clone()));
+            }
             return Some(Shown::Hidden);
         }
-        let covering = self.rules.covering(path.as_path());
         let opened = covering
             .depth(List::AllowRead)
             .max(covering.depth(List::AllowWrite));
-        if opened == Some(path.depth()) {
+        if opened == Some(path.depth()) && self.is_opened(path) {
             self.warn_of_opening(store, path);
             return Some(Shown::Opened);
         }
@@ -115,6 +118,14 @@ impl Filesystem {
             }
             Contents::Redacted(form) => self.redact(path, form),
         }
+    }
+
+    /// Tells whether a grant at `path` is meant to show secrets. A profile of ours means the
+    /// settings beside them.
+    fn is_opened(&self, path: &RealPath) -> bool {
+        let granting = self.at(path.as_path(), &[List::AllowRead, List::AllowWrite]);
+        let mut origins = granting.iter().map(|rule| &rule.origin);
+        origins.any(|origin| !profile::is_built_in(origin))
     }
 
     /// A pattern may fit more than its writer thinks of.

@@ -97,6 +97,84 @@ fn every_combination_of_the_four_lists_at_three_depths_is_decided_as_documented(
     assert!(decided.iter().all(|&count| count > 100), "{decided:?}");
 }
 
+/// Patterns that fit one path of the tree each, by index; every name below `/` is a letter.
+const FITTING: [&str; 3] = ["/[a]", "/?/{b,x}", "/a/*/[!x]"];
+
+#[test]
+fn an_entry_decides_alike_as_a_path_and_as_a_pattern_that_fits_it() {
+    let own = Path::new("/tmp").join(format!("srt-alike-{}", std::process::id()));
+    std::fs::create_dir_all(own.join("root/a/b/c")).unwrap();
+    let root = RealPath::resolve(&own.join("root")).unwrap();
+    let root = root.as_path().to_str().unwrap().to_owned();
+    let host = Host::read().unwrap();
+    let choices = [None, Some(0), Some(1), Some(2)];
+    let keys = ["denyRead", "allowRead", "allowWrite", "denyWrite"];
+    let (mut decided, mut generator) = ([0; 3], Generator(5));
+    for (deny_read, allow_read) in pairs(choices) {
+        for (allow_write, deny_write) in pairs(choices) {
+            let places = [deny_read, allow_read, allow_write, deny_write];
+            // Each list as paths, as patterns, and drawn.
+            for mask in [0, 15, generator.below(16)] {
+                let text = |list: usize, place: usize| match mask >> list & 1 {
+                    0 => format!("{root}{}", PLACES[place]),
+                    _ => format!("{root}{}", FITTING[place]),
+                };
+                let entries = places.iter().enumerate().map(|(list, place)| {
+                    let texts: Vec<_> = place.iter().map(|place| text(list, *place)).collect();
+                    (keys[list].to_owned(), texts)
+                });
+                let entries: BTreeMap<_, _> = entries.collect();
+                let file = own.join("settings.json");
+                let text = serde_json::json!({ "filesystem": entries }).to_string();
+                std::fs::write(&file, &text).unwrap();
+                let settings = settings::Settings::read(&file).unwrap();
+                let policy = crate::policy::Policy::from_settings(&settings, &host).unwrap();
+                for (at, place) in PLACES.iter().enumerate() {
+                    let access = policy
+                        .filesystem
+                        .access(Path::new(&format!("{root}{place}")));
+                    let wanted = expected(at, deny_read, allow_read, allow_write, deny_write);
+                    assert_eq!(access, wanted, "{place} under {text}");
+                    decided[access as usize] += 1;
+                }
+            }
+        }
+    }
+    std::fs::remove_dir_all(&own).unwrap();
+    assert_eq!(decided.iter().sum::<i32>(), 3 * 768);
+    assert!(decided.iter().all(|&count| count > 300), "{decided:?}");
+}
+
+#[test]
+fn the_base_set_shows_what_a_rule_for_the_root_hides_and_no_more() {
+    let lists: [(&[&str], &[&str], Access); 6] = [
+        (&["/"], &[], Access::Read),
+        (&["/", "/a"], &[], Access::Hidden),
+        (&["/", "/a/b"], &[], Access::Hidden),
+        (&["/", "/a/b/c"], &[], Access::Read),
+        (&["/", "/a"], &["/a/b"], Access::Read),
+        (&["/a"], &[], Access::Hidden),
+    ];
+    for (deny_read, allow_read, wanted) in lists {
+        let mut policy = Filesystem::of_lists([deny_read, allow_read, &[], &[]]);
+        let base = Rule::built_in("filesystem.allowRead", RealPath::unchecked("/a/b"));
+        policy.rules.push(List::Base, base);
+        let decision = policy.decide(Path::new("/a/b"));
+        assert_eq!(decision.access, wanted, "{deny_read:?} {allow_read:?}");
+        assert!(decision.read_rule.is_some());
+        let around = policy.access(Path::new("/a"));
+        let is_closed = deny_read.contains(&"/") || deny_read == ["/a"];
+        assert_eq!(around == Access::Hidden, is_closed, "{deny_read:?}");
+        // A change turns it round as anywhere.
+        let changes = policy.changes(Path::new("/a/b"), Right::Read);
+        assert_eq!(
+            changes.len(),
+            1 + allow_read.len(),
+            "{deny_read:?}: {changes:?}"
+        );
+    }
+}
+
 fn pairs(choices: [Place; 4]) -> impl Iterator<Item = (Place, Place)> {
     choices
         .into_iter()
@@ -234,7 +312,6 @@ fn no_change_is_offered_where_none_helps() {
         ("/proc/1/status", Right::Read),
         ("/dev/null", Right::Write),
         ("/sys/x", Right::Write),
-        ("/", Right::Read),
     ] {
         assert!(policy.changes(Path::new(path), right).is_empty(), "{path}");
     }
