@@ -1,8 +1,9 @@
-//! Compiles the data files: `seccomp-profiles/*.json` to BPF, `data/secrets.json` and
-//! `data/base.json` to tables. A launch parses none.
+//! Compiles the data files: `seccomp-profiles/*.json` to BPF, `data/*.json` to tables. A
+//! launch parses none.
 
 mod base;
 mod ladder;
+mod protected;
 mod secrets;
 
 use std::error::Error;
@@ -219,6 +220,7 @@ enum Operator {
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed=seccomp-profiles");
     println!("cargo:rerun-if-changed=data/base.json");
+    println!("cargo:rerun-if-changed=data/protected.json");
     println!("cargo:rerun-if-changed=data/secrets.json");
     println!("cargo:rerun-if-changed=build");
     let arch_name = std::env::var("CARGO_CFG_TARGET_ARCH")?;
@@ -254,6 +256,8 @@ fn main() -> Result<()> {
     fs::write(out.join("secrets.rs"), table)?;
     let table = base::table(Path::new("data/base.json"))?;
     fs::write(out.join("base.rs"), table)?;
+    let tables = protected::tables(Path::new("data/protected.json"))?;
+    fs::write(out.join("protected.rs"), tables)?;
     Ok(())
 }
 

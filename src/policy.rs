@@ -14,6 +14,7 @@ mod layers;
 pub mod network;
 pub mod path;
 mod patterns;
+pub mod protected;
 pub mod secrets;
 pub mod sockets;
 mod wide;

@@ -150,6 +150,10 @@ pub struct Filesystem {
     pub deny_write: Vec<Entry>,
     /// Well-known stores of secrets are hidden.
     pub protects_secrets: bool,
+    /// Names that are protected and may be written all the same.
+    pub allow_protected: Vec<Entry>,
+    /// Git's configuration of repositories may be written.
+    pub allow_git_config: bool,
 }
 
 impl Default for Filesystem {
@@ -161,6 +165,8 @@ impl Default for Filesystem {
             allow_write: Vec::new(),
             deny_write: Vec::new(),
             protects_secrets: true,
+            allow_protected: Vec::new(),
+            allow_git_config: false,
         }
     }
 }
@@ -275,6 +281,8 @@ impl Settings {
                 allow_write: list("filesystem.allowWrite"),
                 deny_write: list("filesystem.denyWrite"),
                 protects_secrets: values.bool_or("filesystem.protectSecrets", true),
+                allow_protected: list("filesystem.allowProtected"),
+                allow_git_config: values.bool_or("filesystem.allowGitConfig", false),
             },
             env: Env {
                 inherit: values.bool_or("env.inherit", true),

@@ -79,6 +79,7 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
     let judge = Judge {
         settings: &settings,
         policy: &policy,
+        host: &host,
     };
     let mut answer = Answer::Yes;
     for target in &targets {

@@ -6,6 +6,7 @@ pub mod filter;
 pub mod mounts;
 pub mod ruleset;
 
+use std::collections::HashSet;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
@@ -29,6 +30,9 @@ pub const SOCKS_PORT: u16 = 1080;
 pub struct Plan {
     /// The file view, in the order it is built.
     pub mounts: Vec<mounts::MountOp>,
+    /// Paths of it that a search found. Such a one may be gone when the view is built, and then
+    /// there is nothing to protect.
+    pub passing: HashSet<PathBuf>,
     /// The second layer over the same files; empty where mounts have to hold alone.
     pub ruleset: Vec<ruleset::Rule>,
     /// Seccomp programs, in the order they are installed.
@@ -162,6 +166,7 @@ impl Plan {
                 Place::Host => mounts::plan(&policy.filesystem, layers, nesting),
                 Place::Sandbox => Vec::new(),
             },
+            passing: policy.filesystem.passing(),
             ruleset: ruleset::plan(&policy.filesystem, job_server, layers, nesting),
             filters: filter::for_caller(host.uid == 0, policy, place),
             host_sockets: match filter::performed(policy, place) {

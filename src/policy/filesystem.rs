@@ -3,6 +3,7 @@
 mod base;
 mod decision;
 mod held;
+mod names;
 mod protected;
 mod refusals;
 mod rules;
@@ -16,11 +17,14 @@ use std::sync::OnceLock;
 use nix::errno::Errno;
 
 pub use decision::{Decision, Right};
+pub use names::Protected;
 pub use rules::Rule;
 pub use secrets::{Secret, Shown};
 
 use super::host::Host;
 use super::path::{self, FileKind, Link, RealPath, Resolver, Way};
+use super::protected::Protection;
+use super::secrets::Homes;
 use super::wide;
 use crate::error::Result;
 use crate::settings::{self, Entry, profile};
@@ -47,6 +51,8 @@ pub struct Filesystem {
     links: BTreeMap<PathBuf, Link>,
     /// Links on the ways of what is granted, by their paths.
     leading: BTreeMap<PathBuf, Link>,
+    /// Those of them that a search found.
+    found_links: HashSet<PathBuf>,
     /// Directories that must stay in place, with those above them, though nothing is denied in
     /// them: those of the launcher, and those that links lead through.
     kept: Vec<PathBuf>,
@@ -54,6 +60,10 @@ pub struct Filesystem {
     unmade: Vec<(PathBuf, Entry)>,
     /// Stores of secrets that are there.
     secrets: Vec<Secret>,
+    /// What is protected by its name.
+    protected: Vec<Protected>,
+    /// Directories that are not written, since a search could not look into them.
+    closed: Vec<PathBuf>,
     /// Files that are shown without their secrets, and what is shown.
     redacted: Vec<(RealPath, String)>,
     notes: Vec<String>,
@@ -88,6 +98,8 @@ pub struct Lists {
     pub protected: Vec<PathBuf>,
     /// Well-known stores of secrets are hidden.
     pub protects_secrets: bool,
+    /// Names that stay as they are wherever they may be written.
+    pub protection: Protection,
     /// What the user should read of how the lists were made.
     pub warnings: Vec<String>,
     /// What may be said of it besides.
@@ -123,12 +135,16 @@ impl Filesystem {
         policy.lead_to(allow_read.iter().chain(&allow_write));
         policy.add(List::DenyWrite, &deny_write, Missing::Judge)?;
         // After the grants: one that names a store opens it.
+        let homes = Homes::of(host);
         if lists.protects_secrets {
-            policy.hide_secrets(host, &mut resolver);
+            policy.hide_secrets(host, &homes, &mut resolver);
         }
         policy.close_kernel_trees();
+        // Where nothing else keeps them from being written.
+        policy.protect_names(&lists.protection, host, &homes, &mut resolver);
         // These ask what may be written, so that every rule has to be there.
         policy.protect(&lists.protected, host, &mut resolver)?;
+        policy.protect_program(host, &mut resolver);
         policy.refuse_hidden_base(&credentials)?;
         policy.refuse_unprotected_names(&deny_write, &mut resolver)?;
         policy.refuse_replaceable_grants(&allow_read, &mut resolver)?;

@@ -22,6 +22,8 @@ pub struct Host {
     pub uid: u32,
     /// Effective group id.
     pub gid: u32,
+    /// The program of this process, where it has a name.
+    pub program: Option<PathBuf>,
 }
 
 impl Host {
@@ -59,6 +61,7 @@ impl Host {
             env,
             uid,
             gid,
+            program: std::env::current_exe().ok(),
         })
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use super::ceiling::{self, Ceiling, Grants, Hidden};
 use super::filesystem::{DEFAULT_WRITE, Lists};
 use super::host::Host;
+use super::protected::Protection;
 use super::secrets;
 use crate::error::Result;
 use crate::settings::values::Values;
@@ -33,6 +34,7 @@ pub(super) fn join(settings: &Settings, host: &Host) -> Result<Effective> {
             credentials: settings.credentials.files.clone(),
             protected: Vec::new(),
             protects_secrets: settings.filesystem.protects_secrets,
+            protection: Protection::of(&settings.filesystem)?,
             warnings: Vec::new(),
             notes: Vec::new(),
         },

@@ -144,7 +144,8 @@ pub fn places<'a>(
     })
 }
 
-fn on_host(place: &'static str, host: &Host, homes: &Homes) -> Vec<PathBuf> {
+/// Returns where a place may be on this machine.
+pub(super) fn on_host(place: &'static str, host: &Host, homes: &Homes) -> Vec<PathBuf> {
     if let Some(named) = place.strip_prefix('$') {
         let (name, below) = named.split_once('/').unwrap_or((named, ""));
         let value = host.var(name).unwrap_or_default();

@@ -113,6 +113,7 @@ mod tests {
             env: Vec::new(),
             uid: 1000,
             gid: 1000,
+            program: None,
         };
         Sockets::from_lists(&entries, false, &Filesystem::default(), &host)
             .expect("the entries are paths")

@@ -94,10 +94,9 @@ static FILES: &[Key] = &[
     switch(
         "filesystem.allowGitConfig",
         "false",
-        "Whether `.git/config` may be written.",
+        "Whether `.git/config` may be written, as `allowProtected` opens it too.",
     )
-    .effect(LOOSE)
-    .support(Support::Missing("`.git/config` is not protected yet")),
+    .effect(LOOSE),
     switch(
         "filesystem.protectSecrets",
         "true",
@@ -109,8 +108,7 @@ static FILES: &[Key] = &[
         Form::Any,
         "Names that are protected and may be written all the same.",
     )
-    .effect(Effect::Grant(Relation::Same))
-    .support(Support::Unbuilt),
+    .effect(Effect::Grant(Relation::Same)),
     list(
         "filesystem.devices",
         Form::Any,
@@ -321,7 +319,7 @@ static RUN: &[Key] = &[
         "How deep files to protect were looked for.",
     )
     .default("3")
-    .support(Support::Ignored("no file is protected by its name yet")),
+    .support(Support::Ignored("they are looked for at any depth")),
     section("seccomp", "Program that installed filters."),
     text("seccomp.applyPath", Form::Any, "Its path.").support(NO_HELPER),
     text("seccomp.argv0", Form::Free, "Its first argument.").support(NO_HELPER),

@@ -195,6 +195,7 @@ fn the_object_has_the_documented_fields() {
         "files",
         "narrowing",
         "notes",
+        "protected",
         "secrets",
         "stops",
         "v",

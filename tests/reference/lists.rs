@@ -19,6 +19,9 @@ const TREE: [&str; 11] = [
 /// Directories of a project that the reference protects, and the project's own.
 const PROJECT: [&str; 4] = ["cwd", "cwd/.vscode", "cwd/.git/hooks", "cwd/src"];
 
+/// The same where no command starts.
+const ELSEWHERE: [&str; 2] = ["other", "other/.vscode"];
+
 /// The four lists of one settings file, and where they are tried out.
 #[derive(Debug)]
 pub(crate) struct Lists {
@@ -80,12 +83,12 @@ impl Lists {
     /// Says why one program does an act and the other does not.
     pub(crate) fn class(&self, act: &str, path: &str, ours: bool) -> Option<&'static str> {
         let writes = matches!(act, "write" | "create");
-        let protected = PROJECT[1..3].iter().any(|dir| path.starts_with(dir));
+        let protected = path.starts_with(ELSEWHERE[1]);
         let any = |list: &[Entry], text: &str| list.iter().any(|entry| entry.name.contains(text));
         let named = |list: &[Entry]| list.iter().any(|entry| entry.name == path);
         let reopened = covers(&self.deny_read, path) && covers(&self.allow_read, path);
         match ours {
-            true if writes && protected => Some("path-protected"),
+            false if writes && protected => Some("path-protected"),
             true if writes && reopened => Some("path-reopened-stays-writable"),
             true if named(&self.deny_read) && named(&self.allow_write) => Some("path-named-twice"),
             true if any(&self.allow_write, "link-") => Some("path-grant-by-link"),
@@ -164,6 +167,10 @@ pub(crate) fn witnesses(scratch: &Scratch, package: &Path) -> Vec<Lists> {
     };
     vec![
         project([&[], &[], &["cwd"], &[]]),
+        Lists {
+            dirs: &ELSEWHERE,
+            ..new([&[], &[], &["other"], &[]])
+        },
         // The deeper of two rules for reading, and the denial of writing, hold in both.
         new([&["t/a"], &["t/a/c"], &["t/b", "t/a/c/e"], &["t/b/c"]]),
         new([&["t"], &["t/b"], &["t/b/c"], &[]]),

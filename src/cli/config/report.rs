@@ -6,7 +6,7 @@ use super::mask;
 use crate::error::{Error, Result};
 use crate::policy::Policy;
 use crate::policy::environment::Dropped;
-use crate::policy::filesystem::{Secret, Shown};
+use crate::policy::filesystem::{Protected, Secret, Shown};
 use crate::settings::schema::{self, Key, Shape};
 use crate::settings::values::{Data, Value, Values};
 use crate::settings::{InForce, Origin, Settings, quoted, shown};
@@ -21,9 +21,14 @@ pub(super) struct Report<'a> {
     dropped: Vec<(String, String)>,
     /// Stores of secrets that this machine has.
     secrets: Vec<Secret>,
+    /// What is protected by its name.
+    protected: Vec<Protected>,
     /// Why no command would run.
     stops: Option<String>,
 }
+
+/// Protected paths that are named.
+const SHOWN: usize = 50;
 
 /// One value, or one entry of a list, and where it was written.
 #[derive(Debug)]
@@ -64,6 +69,10 @@ impl<'a> Report<'a> {
                 |_| Vec::new(),
                 |policy| policy.filesystem.secrets().to_vec(),
             ),
+            protected: policy.map_or_else(
+                |_| Vec::new(),
+                |policy| policy.filesystem.protected().to_vec(),
+            ),
             stops,
         }
     }
@@ -93,12 +102,14 @@ impl<'a> Report<'a> {
         let secrets = self.secrets.iter();
         let secrets =
             secrets.map(|found| format!("{}: {}: {}", manner(found), found.path, found.reason));
+        let protected = self.protected_lines();
         let notes = self.settings.notes();
         let notes = notes.iter().map(|(key, note)| format!("{key} {note}"));
         let said = stops
             .chain(warnings)
             .chain(dropped)
             .chain(secrets)
+            .chain(protected)
             .chain(notes);
         // A message may have an excerpt of the file below it.
         lines.extend(said.map(|text| format!("# {}", text.replace('\n', "\n# "))));
@@ -127,6 +138,13 @@ impl<'a> Report<'a> {
                 "reason": found.reason,
             })
         });
+        let protected = self.protected.iter().map(|found| {
+            json!({
+                "path": found.path.to_string(),
+                "name": found.name.text,
+                "reason": found.name.reason,
+            })
+        });
         let [ceiling, narrowing] = self.bounds().map(|(_, values)| {
             let lines = bounds(values);
             lines.iter().map(Line::json).collect::<Json>()
@@ -141,8 +159,27 @@ impl<'a> Report<'a> {
             "warnings": self.warnings,
             "dropped": dropped.collect::<Json>(),
             "secrets": secrets.collect::<Json>(),
+            "protected": protected.collect::<Json>(),
             "notes": notes.collect::<Json>(),
         })
+    }
+
+    /// Names what is protected; of a great many the first.
+    fn protected_lines(&self) -> Vec<String> {
+        let first = self.protected.iter().take(SHOWN);
+        let mut lines: Vec<_> = first
+            .map(|found| {
+                format!(
+                    "protected: {}: `{}`: {}",
+                    found.path, found.name.text, found.name.reason
+                )
+            })
+            .collect();
+        let more = self.protected.len().saturating_sub(SHOWN);
+        if more > 0 {
+            lines.push(format!("protected: and {more} more; --json lists all"));
+        }
+        lines
     }
 
     fn bounds(&self) -> [(&'static str, &Values); 2] {

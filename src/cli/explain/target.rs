@@ -149,6 +149,7 @@ mod tests {
             env: Vec::new(),
             uid: 1000,
             gid: 1000,
+            program: None,
         }
     }
 

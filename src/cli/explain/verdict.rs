@@ -9,6 +9,7 @@ use crate::policy::filesystem::{Access, Right};
 use crate::policy::hostname;
 use crate::policy::network::Decision;
 use crate::policy::path::Way;
+use crate::policy::protected::{self, Protection};
 use crate::policy::{Host, Policy, address, path};
 use crate::sandbox;
 use crate::settings::{Entry, NetworkMode, Origin, Settings, shown};
@@ -97,6 +98,8 @@ impl Verdict {
 pub(super) struct Judge<'a> {
     /// As written.
     pub settings: &'a Settings,
+    /// Whose homes are protected.
+    pub host: &'a Host,
     /// As a run holds to them.
     pub policy: &'a Policy,
 }
@@ -171,6 +174,15 @@ impl Judge<'_> {
             entry: rule.entry.clone(),
             origin: rule.origin.clone(),
         });
+        let name = decision.write_rule;
+        let name = name.and_then(|rule| filesystem.protecting(rule));
+        let said = name.filter(|_| right == Right::Write);
+        verdict.notes.extend(said.map(|name| {
+            format!(
+                "it is protected by the name `{}`: {}",
+                name.text, name.reason
+            )
+        }));
         verdict.reason = match (rule, right) {
             (Some(_), _) => None,
             (None, Right::Read) => Some("no rule hides it, and reading is open".to_owned()),
@@ -192,13 +204,16 @@ impl Judge<'_> {
             verdict.reason = None;
             verdict.changes = Vec::new();
         }
-        if way
-            .real()
-            .is_ok_and(|real| filesystem.redacted(&real).is_some())
-        {
-            let note = "it is shown without its secrets, as a copy";
-            verdict.notes.push(note.to_owned());
-        }
+        let real = way.real();
+        let copied = real.is_ok_and(|real| filesystem.redacted(&real).is_some());
+        verdict.notes.extend(copied.then(|| {
+            let what = match name {
+                Some(_) => "core.worktree",
+                None => "its secrets",
+            };
+            format!("it is shown without {what}, as a copy")
+        }));
+        verdict.notes.extend(self.note_on_absent(&way, right));
         verdict
             .notes
             .extend(notes_on(asked, &way, &verdict.changes));
@@ -207,6 +222,21 @@ impl Judge<'_> {
             format!("{link} is held in its place: a command can neither remove nor replace it")
         }));
         verdict
+    }
+
+    /// A protected name is looked for when a run starts.
+    fn note_on_absent(&self, way: &Way, right: Right) -> Option<String> {
+        let is_absent = right == Right::Write && way.found.is_err_and(is_missing);
+        let name = protected::name_of(&way.end, self.host).filter(|_| is_absent)?;
+        let protection = Protection::of(&self.settings.filesystem).ok()?;
+        let is_writable = self.policy.filesystem.access(&way.end) == Access::Write;
+        (is_writable && protection.holds(name)).then(|| {
+            format!(
+                "`{}` is a protected name ({}), but nothing is there: a run can make it, and it is \
+                 protected from the next run on",
+                name.text, name.reason
+            )
+        })
     }
 
     fn destination(&self, target: &hostname::Target) -> Result<Verdict> {

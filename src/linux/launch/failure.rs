@@ -123,6 +123,18 @@ impl Failure {
         self
     }
 
+    /// Tells whether a path was not there.
+    pub(super) fn is_missing(&self) -> bool {
+        // A place may be removed between finding it and mounting there.
+        let steps = [
+            Step::FindSource,
+            Step::FindTarget,
+            Step::Mount,
+            Step::HoldLink,
+        ];
+        steps.contains(&self.step) && matches!(self.errno, Errno::ENOENT | Errno::ENOTDIR)
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![self.step as u8];
         bytes.extend((self.errno as i32).to_ne_bytes());

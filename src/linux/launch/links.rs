@@ -16,9 +16,10 @@ use super::rootfs::{below_root, clone_tree, open};
 use crate::linux::sys::{self, MountAttr};
 use crate::policy::path::Link;
 
-/// Copies the mount of a link of the host, read-only, so that its times and owner stay too.
-pub(super) fn copy(host: &OwnedFd, link: &Link) -> Result<OwnedFd, Failure> {
-    let source = expect(host, link)?;
+/// Copies the mount of a link of the host, read-only, so that its times and owner stay too. Where
+/// `any` will do, of whatever has its name.
+pub(super) fn copy(host: &OwnedFd, link: &Link, any: bool) -> Result<OwnedFd, Failure> {
+    let source = find(host, link, any)?;
     let copied = clone_tree(&source, Path::new("")).at_path(Step::HoldLink, &link.path)?;
     sys::mount_setattr(copied.as_fd(), MountAttr::READ_ONLY)
         .at_path(Step::SetAttributes, &link.path)?;
@@ -26,14 +27,26 @@ pub(super) fn copy(host: &OwnedFd, link: &Link) -> Result<OwnedFd, Failure> {
 }
 
 /// Mounts the copy on the link below `root`, and looks whether it is there.
-pub(super) fn hold(root: &OwnedFd, link: &Link, copied: &OwnedFd) -> Result<(), Failure> {
-    let target = expect(root, link)?;
+pub(super) fn hold(
+    root: &OwnedFd,
+    link: &Link,
+    copied: &OwnedFd,
+    any: bool,
+) -> Result<(), Failure> {
+    let target = find(root, link, any)?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(copied, "", &target, "", flags).at_path(Step::HoldLink, &link.path)?;
-    let held = expect(root, link)?;
+    let held = find(root, link, any)?;
     match is_mount(&held).at_path(Step::HoldLink, &link.path)? {
         true => Ok(()),
         false => Err(Failure::new(Step::HoldLink, Errno::EINVAL).on(&link.path)),
+    }
+}
+
+fn find(root: &OwnedFd, link: &Link, any: bool) -> Result<OwnedFd, Failure> {
+    match any {
+        true => open(root, below_root(&link.path)).at_path(Step::FindTarget, &link.path),
+        false => expect(root, link),
     }
 }
 

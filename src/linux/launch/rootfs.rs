@@ -46,7 +46,7 @@ pub(super) fn build(plan: &Plan) -> Result<(), Failure> {
     // Copied before anything is covered: afterwards the host's paths lead into our own mounts.
     let binds = ops
         .clone()
-        .map(|op| copy_for(&host, op))
+        .map(|op| unless_gone(plan, op, copy_for(plan, &host, op)))
         .collect::<Result<Vec<_>, _>>()?;
     let nodes = devices::copy_nodes(&host, ops.clone())?;
     let root = match first {
@@ -70,7 +70,8 @@ pub(super) fn build(plan: &Plan) -> Result<(), Failure> {
     for (op, bind) in ops.zip(binds) {
         match op {
             MountOp::Dev { .. } => devices::mount(&tree, &nodes)?,
-            other => tree.apply(other, bind, &stand_ins)?,
+            MountOp::Bind(..) | MountOp::Link(_) if bind.is_none() => {}
+            other => unless_gone(plan, other, tree.apply(plan, other, bind, &stand_ins))?,
         }
     }
     tree.switch_root()
@@ -89,6 +90,7 @@ pub(super) fn enter(cwd: &RealPath) -> Result<(), Failure> {
 impl Tree {
     fn apply(
         &self,
+        plan: &Plan,
         op: &MountOp,
         bind: Option<OwnedFd>,
         stand_ins: &OwnedFd,
@@ -97,24 +99,20 @@ impl Tree {
             MountOp::Root(_) | MountOp::HiddenRoot(_) | MountOp::Dev { .. } => Ok(()),
             MountOp::Bind(path, _) => {
                 let bind = bind.ok_or_else(|| Failure::new(Step::CloneTree, Errno::EINVAL))?;
-                attach(&bind, &self.root, path.as_path())?;
-                expect_id(
-                    &self.root,
-                    below_root(path.as_path()),
-                    path.id(),
-                    path.as_path(),
-                )
-                .map(drop)
+                let place = path.as_path();
+                let copied = identify(&bind).at_path(Step::CloneTree, place)?;
+                attach(&bind, &self.root, place)?;
+                expect_id(&self.root, below_root(place), copied, place).map(drop)
             }
             MountOp::Redacted(path, _) => {
                 let place = path.as_path();
-                let target = expect_id(&self.root, below_root(place), path.id(), place)?;
+                let target = find(plan, &self.root, path)?;
                 cover(stand_ins, &copy_name(path), &self.root, &target, place)
             }
             MountOp::StandIn(path, reopened) => self.hide(path, reopened, stand_ins),
             MountOp::Link(link) => {
                 let copied = bind.ok_or_else(|| Failure::new(Step::HoldLink, Errno::EINVAL))?;
-                links::hold(&self.root, link, &copied)
+                links::hold(&self.root, link, &copied, plan.passing.contains(&link.path))
             }
             MountOp::Proc { masked, processes } => {
                 let place = Path::new("/proc");
@@ -195,15 +193,33 @@ impl Tree {
     }
 }
 
+/// Forgives that a path is gone which nobody named: what is not there is not written, and other
+/// runs in the same directory come and go.
+fn unless_gone<T: Default>(
+    plan: &Plan,
+    op: &MountOp,
+    done: Result<T, Failure>,
+) -> Result<T, Failure> {
+    let place = match op {
+        MountOp::Bind(path, _) | MountOp::Redacted(path, _) => path.as_path(),
+        MountOp::Link(link) => &link.path,
+        _ => return done,
+    };
+    match done {
+        Err(failure) if failure.is_missing() && plan.passing.contains(place) => Ok(T::default()),
+        done => done,
+    }
+}
+
 /// Copies the mount a bind will be made of; `None` for steps that copy nothing of the host.
-fn copy_for(host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
+fn copy_for(plan: &Plan, host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
     match op {
         MountOp::Bind(path, access) => {
             let place = path.as_path();
-            let source = expect_id(host, below_root(place), path.id(), place)?;
+            let source = find(plan, host, path)?;
             copy_of(&source, place, attributes(*access)).map(Some)
         }
-        MountOp::Link(link) => links::copy(host, link).map(Some),
+        MountOp::Link(link) => links::copy(host, link, plan.passing.contains(&link.path)).map(Some),
         _ => Ok(None),
     }
 }
@@ -294,6 +310,16 @@ fn expect_id(dir: impl AsFd, path: &Path, id: FileId, shown: &Path) -> Result<Ow
         return Ok(found);
     }
     Err(Failure::new(Step::ChangedSource, Errno::ESTALE).on(shown))
+}
+
+/// Opens what the plan saw at a path. Of a name that a search found, whatever has it now is meant:
+/// programs write such a file by putting another in its place.
+fn find(plan: &Plan, dir: impl AsFd, path: &RealPath) -> Result<OwnedFd, Failure> {
+    let place = path.as_path();
+    match plan.passing.contains(place) {
+        true => open(dir, below_root(place)).at_path(Step::FindTarget, place),
+        false => expect_id(dir, below_root(place), path.id(), place),
+    }
 }
 
 fn identify(fd: &OwnedFd) -> Result<FileId, rustix::io::Errno> {

@@ -72,6 +72,11 @@ pub(super) fn plan(
         .boundaries()
         .into_iter()
         .filter(|path| policy.access(path.as_path()) == Access::Write)
+        // What is granted holds below, through mounts.
+        .filter(|path| {
+            let parent = path.as_path().parent();
+            parent.is_none_or(|parent| policy.access(parent) != Access::Write)
+        })
         .map(|path| Rule {
             on: Object::Path(path.as_path().to_owned()),
             grant: Grant::Write,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::rules::{Covering, List, Rule};
-use super::{Access, Filesystem, in_private_tree};
+use super::{Access, Filesystem, in_private_tree, names};
 use crate::policy::change::Change;
 use crate::policy::path;
 
@@ -85,11 +85,16 @@ impl Filesystem {
                 Right::Read => shown,
                 Right::Write => shown && covering.rule(List::AllowWrite).is_some(),
             };
+        // A name is opened as such, and not by taking a rule out.
+        let names = in_the_way.iter().filter_map(|rule| self.protecting(rule));
+        let names: Vec<_> = names.map(|name| name.text).collect();
+        in_the_way.retain(|rule| self.protecting(rule).is_none());
         let cannot = in_private_tree(path) || in_the_way.iter().any(|rule| rule.is_built_in());
         let Some(text) = path.to_str().filter(|_| !cannot) else {
             return Vec::new();
         };
         let mut changes: Vec<_> = in_the_way.into_iter().map(remove).collect();
+        changes.extend(names.into_iter().map(open));
         if !removal_is_enough {
             changes.push(Change::Add {
                 key,
@@ -142,6 +147,14 @@ fn by_lists<'a>(covering: &Covering<'a>) -> Decision<'a> {
         access,
         read_rule,
         write_rule,
+    }
+}
+
+fn open(name: &str) -> Change {
+    Change::Add {
+        key: names::KEY,
+        entry: name.to_owned(),
+        literal: false,
     }
 }
 

@@ -29,12 +29,23 @@ impl Filesystem {
     /// asked when all rules are there.
     pub(super) fn hold(&mut self, way: &Way) {
         let links = way.links.iter().filter(|link| !in_private_tree(&link.path));
-        self.links
-            .extend(links.map(|link| (link.path.clone(), link.clone())));
+        for link in links {
+            self.found_links.remove(&link.path);
+            self.links.insert(link.path.clone(), link.clone());
+        }
         let crossed = way.crossed.iter().filter(|path| !in_private_tree(path));
         let crossed = crossed.flat_map(|path| path.ancestors());
         self.kept.extend(crossed.map(Path::to_owned));
         self.forget_pins();
+    }
+
+    /// Keeps links of a way that nobody named.
+    pub(super) fn hold_found(&mut self, way: &Way) {
+        let links = way.links.iter().map(|link| &link.path);
+        let new = links.filter(|path| !self.links.contains_key(*path));
+        let new: Vec<_> = new.cloned().collect();
+        self.hold(way);
+        self.found_links.extend(new);
     }
 
     /// Returns the links that a command could replace and must not, sorted.

@@ -8,7 +8,7 @@ use super::rules::{List, Rule};
 use super::{Access, Filesystem, in_private_tree};
 use crate::policy::host::Host;
 use crate::policy::path::{FileKind, RealPath, Resolver, Way, has_pattern};
-use crate::policy::secrets::{self, Contents, Form, Redaction, Store, redact};
+use crate::policy::secrets::{self, Contents, Form, Homes, Redaction, Store, redact};
 use crate::settings::{Origin, profile};
 
 /// The setting that hides the stores.
@@ -41,9 +41,8 @@ pub enum Shown {
 
 impl Filesystem {
     /// Hides every store that is there, unless a rule of the settings opens it.
-    pub(super) fn hide_secrets(&mut self, host: &Host, resolver: &mut Resolver) {
-        let homes = secrets::Homes::of(host);
-        for (store, place) in secrets::places(host, &homes) {
+    pub(super) fn hide_secrets(&mut self, host: &Host, homes: &Homes, resolver: &mut Resolver) {
+        for (store, place) in secrets::places(host, homes) {
             let way = resolver.way(&place);
             let Ok(path) = way.real() else {
                 continue;
