@@ -96,25 +96,167 @@ fn lines_of_a_secret_go_and_settings_stay() {
 }
 
 #[test]
-fn a_secret_that_goes_on_in_other_lines_leaves_nothing() {
+fn a_secret_whose_end_cannot_be_told_leaves_nothing() {
     let open = [
         "token = \"\"\"\nabc\"\"\"\n",
         "token = \"\"\"x\nabc\"\"\"\n",
-        "npmAuthToken: >-\n  abc\n",
-        "secret: |\n  abc\n",
-        "xPassword=\\\nabc\n",
         "token = <<E\nabc\nE\n",
         "password: \"a\nabc\"\n",
-        "token = [\n\"abc\"\n]\n",
+        "token = [\n\"abc\"\n",
+        "[sendemail] smtpPass = abc]\nx = 1\n",
+        "x = [\n  { a = 1,\n    token = \"abc\" }\n]\n",
     ];
     for text in open {
         assert_eq!(lines(text), Redaction::Unseparable, "{text}");
     }
-    let nested = "password:\n  abc\nnodeLinker: pnp\n";
-    assert_eq!(
-        lines(nested),
-        Redaction::Part("nodeLinker: pnp\n".to_owned())
-    );
+}
+
+#[test]
+fn a_secret_that_goes_on_in_other_lines_goes_with_them() {
+    let table = [
+        ("password:\n  abc\nx: pnp\n", "x: pnp\n"),
+        ("password =\n\n   abc\nx = 1\n", "x = 1\n"),
+        ("password =\n# c\n; c\n   abc\nx = 1\n", "x = 1\n"),
+        ("password = a\n   abc\n\n abc\nx = 1\n", "x = 1\n"),
+        ("npmAuthToken: >-\n  abc\n\n  abc\nx: 1\n", "x: 1\n"),
+        ("a:\n  secret: |\n    abc\n  x: 1\n", "a:\n  x: 1\n"),
+        ("tokens:\n- abc\n- abc\nx: 1\n", "x: 1\n"),
+        ("a: { token:\n abc }\nx: 1\n", "x: 1\n"),
+        ("a: {\"token\":\"abc\"}\nx: 1\n", "x: 1\n"),
+        ("? npmAuthToken\n: abc\nx: 1\n", "x: 1\n"),
+        ("xPassword=\\\nabc\nx=1\n", "x=1\n"),
+        ("xPass\\\n  word=abc\nx=1\n", "x=1\n"),
+        ("a=b \\\r\n  -Dpassword=abc\r\nx=1\r\n", "x=1\r\n"),
+        ("url=https://u:\\\n  abc@h/\nx=1\n", "x=1\n"),
+        ("token = [\n\"abc\",\n]\nx = 1\n", "x = 1\n"),
+        ("x = [\n { a = 1, token = \"abc\" },\n]\n", "x = [\n]\n"),
+        ("x = [ { token = \"abc\",\n } ]\ny = 1\n", "y = 1\n"),
+        (
+            "credentials \"a.example\" {\n  token = \"abc\"\n}\nx = 1\n",
+            "x = 1\n",
+        ),
+        (
+            "[http]\n\tcookie = abc\n\tproxy = h\n",
+            "[http]\n\tproxy = h\n",
+        ),
+    ];
+    for (text, expected) in table {
+        assert_eq!(lines(text), Redaction::Part(expected.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn odd_syntax_hides_no_secret() {
+    let table = [
+        ("\u{feff}_auth=abc\r\nx=1\r\n", "x=1\r\n"),
+        ("\u{feff}key: abc\nx: 1\n", "x: 1\n"),
+        ("x=1\r//r.example/:_authToken=abc\ry=2\r", "x=1\ry=2\r"),
+        ("_auth[]=abc\nx=1\n", "x=1\n"),
+        ("'//r.example/:_password' 'abc'\nx 1\n", "x 1\n"),
+        ("\"\\u005fauth\" = abc\nx=1\n", "x=1\n"),
+        ("\"to\\u006ben\" = \"abc\"\nx=1\n", "x=1\n"),
+        ("pass\\u0077ord=abc\nx=1\n", "x=1\n"),
+        (
+            "my = { index = \"i\" , token\t= \"abc\" }\nx = 1\n",
+            "x = 1\n",
+        ),
+        ("registries.my.token = 'abc'\nx = 1\n", "x = 1\n"),
+        (
+            "\"registries\" . \"my\".\"token\"\t= 'abc'\nx = 1\n",
+            "x = 1\n",
+        ),
+        ("[http] extraheader = X-Own: abc\n", ""),
+        ("[sendemail] smtpPass = abc\nx = 1\n", "x = 1\n"),
+        ("smtppass = abc\nsonar.login=abc\nx = 1\n", "x = 1\n"),
+        ("cookie = \"s=abc\"\nx = 1\n", "x = 1\n"),
+        (
+            "user = me:abc\n-u me:abc\n-ume:abc\n--user me:abc\nsilent\n",
+            "silent\n",
+        ),
+        (
+            "-H \"X-Own: abc\"\nheader = \"X-Own: abc\"\nsilent\n",
+            "silent\n",
+        ),
+        ("cert = k.pem:abc\noauth2-bearer abc\nsilent\n", "silent\n"),
+        (
+            "# old: ghp_abcdefghijklmnopqrstuvwxyz0123456789\nx = 1\n",
+            "x = 1\n",
+        ),
+        ("# https://me:abc@r.example/\nx = 1\n", "x = 1\n"),
+        ("# before it was abc\n_auth=abc\nx = 1\n", "x = 1\n"),
+        (
+            "x = ghp_abcdefghijklmnopqrstuvwxyz0123456789\ny = 1\n",
+            "y = 1\n",
+        ),
+        ("_authToken=${TOKEN-abc}\nx = 1\n", "x = 1\n"),
+    ];
+    for (text, expected) in table {
+        assert_eq!(lines(text), Redaction::Part(expected.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn passwords_in_urls_may_hold_any_character() {
+    let passwords = [
+        "abc", "a,abc", "a'abc", "a(abc)", "a=abc", "a;abc", "a@abc", "a?abc", "a#abc", "a$abc",
+        "a%40abc", "a[abc", "a/abc", "a abc", "a\"abc", "a\tabc",
+    ];
+    for password in passwords {
+        for text in [
+            format!("index-url = https://me:{password}@p.example/simple\nx = 1\n"),
+            format!("index-url=https://me:{password}@p.example/simple\nx = 1\n"),
+            format!("index-url:https://me:{password}@p.example/simple\nx = 1\n"),
+            format!("a = https://p.example/ https://me:{password}@p.example/simple\nx = 1\n"),
+            format!("proxy=http://me:{password}@p.example\nx = 1\n"),
+        ] {
+            let Redaction::Part(left) = lines(&text) else {
+                panic!("{text}")
+            };
+            assert!(!left.contains("abc") && left.ends_with("x = 1\n"), "{left}");
+        }
+    }
+    for password in &passwords[..13] {
+        let text = format!("proxy = me:{password}@h:3128\nx = 1\n");
+        let Redaction::Part(left) = lines(&text) else {
+            panic!("{text}")
+        };
+        assert_eq!(left, "proxy = h:3128\nx = 1\n", "{text}");
+    }
+    // A token alone: what holds a slash cannot be told from a path.
+    for token in &passwords[..12] {
+        let text = format!("proxy=http://{token}@h:3128\nx = 1\n");
+        let left = lines(&text);
+        assert_eq!(
+            left,
+            Redaction::Part("proxy=http://h:3128\nx = 1\n".to_owned())
+        );
+    }
+}
+
+#[test]
+fn what_holds_no_secret_stays_as_it_is() {
+    let table = [
+        "//r.example/:_authToken=${NODE_AUTH_TOKEN}\nregistry=https://r.example/\n",
+        "npmAuthToken: \"${TOKEN}\"\n",
+        "//r.example/:certfile=/c.pem\n",
+        "# needs a login\nnoproxy=bypass\nalways-auth=true\nnpmAlwaysAuth: true\n",
+        "[url \"ssh://git@code.example/\"]\n\tinsteadOf = https://code.example/\n",
+        "channels:\n- conda-forge\n- https://c.example/main\n",
+        "a = ['https://r.example:8080','https://s.example/@x/y']\n",
+        "registry = \"https://r.example:8080\" # of me@example.org\n",
+        "alias = log --graph \\\n  --all\n",
+        "",
+    ];
+    for text in table {
+        assert_eq!(lines(text), Redaction::Harmless, "{text}");
+    }
+}
+
+#[test]
+fn lists_of_urls_stay_lists() {
+    let text = "a = ['https://u:abc@r.example/?abc','https://v@s.example/t/abc']\n";
+    let expected = "a = ['https://r.example/','https://s.example/']\n";
+    assert_eq!(lines(text), Redaction::Part(expected.to_owned()));
 }
 
 #[test]
@@ -133,6 +275,32 @@ fn objects_lose_their_secrets_at_any_depth() {
 }
 
 #[test]
+fn odd_json_hides_no_secret() {
+    let texts = [
+        r#"{"HttpHeaders":{"X-Own":"abc"},"x":1}"#,
+        r#"{"auth":{"value":"abc"},"x":1}"#,
+        r#"{"auth":["abc"],"x":1}"#,
+        r#"{"auths":{"https://me:abc@r.example/v1/":{}},"x":1}"#,
+        r#"{"a":"ghp_abcdefghijklmnopqrstuvwxyz0123456789","x":1}"#,
+        r#"{"a":["https://me:abc@h","https://me:a abc@h"],"x":1}"#,
+        r#"{"\u0061uth":"abc","x":1}"#,
+        "\u{feff}{\"auth\":\"abc\",\"x\":1}",
+        r#"{"x":1,"a":1,"a":"abc","a":2}"#,
+    ];
+    for text in texts {
+        let Redaction::Part(left) = redact(Form::Json, text) else {
+            panic!("{text}")
+        };
+        assert!(!left.contains("abc"), "{left}");
+        assert!(left.contains("\"x\": 1"), "{left}");
+    }
+    let plain = r#"{ "auths": {"r.example": {}}, "credsStore": "pass", "x": ["https://h:1/"] }"#;
+    assert_eq!(redact(Form::Json, plain), Redaction::Harmless);
+    let deep = "[".repeat(100_000);
+    assert_eq!(redact(Form::Json, &deep), Redaction::Unseparable);
+}
+
+#[test]
 fn elements_go_whole_and_what_is_left_is_well_formed() {
     let text = "<settings><servers>\n<server><id>x</id><password>abc</password>\n</server></servers>\
         <mirrors><mirror><url>https://u:abc@m.example/</url></mirror></mirrors></settings>";
@@ -146,8 +314,21 @@ fn elements_go_whole_and_what_is_left_is_well_formed() {
         "<c><add value=\"abc\" key=\"ClearTextPassword\"/></c>",
         "<property><name>Private-Token</name><value>abc</value></property>",
         "<servers><server>",
+        "<servers id=\"x\"><server><id>abc</id></server></servers>",
+        "<servers ><server><privateKey>abc</privateKey></server></servers>",
+        "<!DOCTYPE s [<!ENTITY p \"abc\">]><s><password>&p;</password></s>",
+        "<s><password><![CDATA[</password>abc]]></password></s>",
+        "<properties><db.pwd>abc</db.pwd></properties>",
+        "<properties><sonar.login>abc</sonar.login></properties>",
+        "<c><!-- <password>abc --></c>",
+        "<a><b x=\"https://me:a abc@h\"/></a>",
     ] {
         assert_eq!(redact(Form::Xml, text), Redaction::Unseparable, "{text}");
     }
     assert_eq!(redact(Form::Xml, "<c><sources/></c>"), Redaction::Harmless);
+    let comment = "<s><!-- it was abc --><password>abc</password><x/></s>";
+    assert_eq!(
+        redact(Form::Xml, comment),
+        Redaction::Part("<s><x/></s>".to_owned())
+    );
 }
