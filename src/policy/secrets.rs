@@ -3,17 +3,19 @@
 mod redaction;
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 pub use redaction::{Form, Redaction, redact};
 
 use super::host::Host;
+use super::path;
 
 /// A place, or several of one kind, where some program keeps secrets.
 #[derive(Debug)]
 pub struct Store {
     /// Where: absolute, below `~`, or named by a variable. A `*` in the last name stands for
-    /// anything.
+    /// anything, `{uid}` for the number of the caller.
     places: &'static [&'static str],
     /// What of it is not shown.
     pub contents: Contents,
@@ -34,10 +36,11 @@ const STORES: &[Store] = include!(concat!(env!("OUT_DIR"), "/secrets.rs"));
 
 /// Where programs look in place of a directory below `~`, if the variable is set; see the XDG
 /// Base Directory Specification.
-const MOVED: [(&str, &str); 3] = [
+const MOVED: [(&str, &str); 4] = [
     ("~/.cache/", "XDG_CACHE_HOME"),
     ("~/.config/", "XDG_CONFIG_HOME"),
     ("~/.local/share/", "XDG_DATA_HOME"),
+    ("~/.local/state/", "XDG_STATE_HOME"),
 ];
 
 /// The homes of the caller, with what each holds: to ask for a hundred names one by one takes
@@ -52,6 +55,8 @@ pub struct Homes {
 #[derive(Debug)]
 struct Home {
     path: PathBuf,
+    /// The same, free of links.
+    real: PathBuf,
     /// The names in each directory of [`FULL`], sorted; `None` of one that cannot be listed.
     listed: [Option<Vec<OsString>>; FULL.len()],
 }
@@ -77,7 +82,8 @@ impl Homes {
 
     /// Tells whether a path is one of them or holds one.
     pub fn hold(&self, path: &Path) -> bool {
-        self.all.iter().any(|home| home.path.starts_with(path))
+        let mut homes = self.all.iter();
+        homes.any(|home| home.path.starts_with(path) || home.real.starts_with(path))
     }
 
     fn having(&self, below: &str) -> impl Iterator<Item = PathBuf> {
@@ -101,7 +107,8 @@ impl Home {
             names.sort_unstable();
             Some(names)
         });
-        Self { path, listed }
+        let real = path::way(&path).end;
+        Self { path, real, listed }
     }
 
     fn may_have(&self, below: &str) -> bool {
@@ -148,15 +155,49 @@ pub fn places<'a>(
 pub(super) fn on_host(place: &'static str, host: &Host, homes: &Homes) -> Vec<PathBuf> {
     if let Some(named) = place.strip_prefix('$') {
         let (name, below) = named.split_once('/').unwrap_or((named, ""));
-        let value = host.var(name).unwrap_or_default();
-        // Some are lists, as KUBECONFIG is.
-        let paths = std::env::split_paths(value).filter(|path| path.is_absolute());
+        let values = variables(name, host);
+        let paths = values.flat_map(|value| named_paths(value, host));
         return paths.map(|path| joined(path, below)).collect();
     }
     let Some(below) = place.strip_prefix("~/") else {
-        return vec![place.into()];
+        return vec![place.replace("{uid}", &host.uid.to_string()).into()];
     };
     homes.having(below).chain(homes.moved(place)).collect()
+}
+
+/// Returns the values of a variable; npm takes those of its own in any case.
+fn variables<'a>(name: &'static str, host: &'a Host) -> impl Iterator<Item = &'a OsStr> {
+    let is_npm = name.starts_with("NPM_CONFIG_");
+    let one = host.var(name).filter(|_| !is_npm);
+    let all = host
+        .env
+        .iter()
+        .filter(move |(key, value)| is_npm && key.eq_ignore_ascii_case(name) && !value.is_empty());
+    one.into_iter()
+        .chain(all.map(|(_, value)| value.as_os_str()))
+}
+
+/// Returns the paths that a variable names: one, or several with colons between, as `KUBECONFIG`
+/// has them.
+fn named_paths(value: &OsStr, host: &Host) -> Vec<PathBuf> {
+    // As Kerberos writes it.
+    let bytes = value.as_bytes();
+    let bytes = bytes.strip_prefix(b"FILE:").unwrap_or(bytes);
+    let value = OsStr::from_bytes(bytes);
+    let whole = named_path(Path::new(value), host);
+    if !bytes.contains(&b':') || whole.symlink_metadata().is_ok() {
+        return vec![whole];
+    }
+    let parts = std::env::split_paths(value).filter(|part| !part.as_os_str().is_empty());
+    parts.map(|part| named_path(&part, host)).collect()
+}
+
+/// Some programs look for a `~` themselves, and what is relative starts where they do.
+fn named_path(path: &Path, host: &Host) -> PathBuf {
+    match (path.strip_prefix("~"), &host.home) {
+        (Ok(below), Some(home)) => home.join(below),
+        _ => host.cwd.join(path),
+    }
 }
 
 fn joined(path: PathBuf, below: &str) -> PathBuf {

@@ -10,8 +10,10 @@ mod mounts;
 mod names;
 mod patterns;
 mod reads;
+mod redacted;
 mod secrets;
 mod shape;
+mod stores;
 mod tmpdir;
 mod writes;
 

@@ -1,7 +1,7 @@
 //! Stores of secrets, which are hidden without being named.
 
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::rules::{List, Rule};
@@ -146,14 +146,9 @@ impl Filesystem {
         let entries = secrets::entries(path.as_path(), patterns).into_iter();
         let harmless: Vec<_> = entries
             .filter(|entry| self.access(entry) != Access::Hidden)
-            // What a link leads to lies elsewhere, and is as it is there. A directory is meant
-            // by its name alone.
             .filter_map(|entry| {
-                resolver
-                    .way(&entry)
-                    .real()
-                    .ok()
-                    .filter(|real| real.as_path() == entry && is_harmless(real, patterns))
+                let way = resolver.way(&entry);
+                is_harmless(&way, &entry).then_some(way.real().ok()?)
             })
             .collect();
         self.push(List::DenyRead, rule(path.clone()));
@@ -184,10 +179,12 @@ impl Filesystem {
     }
 }
 
-fn is_harmless(path: &RealPath, patterns: &[&str]) -> bool {
-    let name = path.as_path().file_name();
-    let is_named = || name.is_some_and(|name| patterns.iter().any(|pattern| name == *pattern));
-    path.id().kind == FileKind::File || is_named()
+/// Tells whether an entry with a harmless name is what its name says. What a link leads to lies
+/// elsewhere, and is as it is there; another name of the file may be that of a key; a directory
+/// may hold keys.
+fn is_harmless(way: &Way, entry: &Path) -> bool {
+    let is_file = way.found.is_ok_and(|id| id.kind == FileKind::File);
+    is_file && way.names == 1 && way.end == entry
 }
 
 fn rule(path: RealPath) -> Rule {
@@ -204,9 +201,6 @@ fn holds_something(path: &RealPath, host: &Host) -> bool {
     let Ok(meta) = path.as_path().symlink_metadata() else {
         return true;
     };
-    if meta.is_file() && meta.len() == 0 {
-        return false;
-    }
     let modes = match path.id().kind {
         // A directory that cannot be listed gives what is below it to who knows the names.
         FileKind::Directory => [rustix::fs::Access::READ_OK, rustix::fs::Access::EXEC_OK],
@@ -216,12 +210,17 @@ fn holds_something(path: &RealPath, host: &Host) -> bool {
     meta.uid() == host.uid || modes.into_iter().any(may)
 }
 
-/// Reads a file of text; `None` for anything else.
+/// Reads a file of text; `None` for anything else, even what has come in its place just now.
 fn read(path: &Path) -> Option<String> {
-    if !std::fs::symlink_metadata(path).ok()?.is_file() {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_NOCTTY;
+    let options = std::fs::File::options()
+        .read(true)
+        .custom_flags(flags)
+        .clone();
+    let file = options.open(path).ok()?;
+    if !file.metadata().ok()?.is_file() {
         return None;
     }
-    let file = std::fs::File::open(path).ok()?;
     let mut text = String::new();
     file.take(MAX_REDACTED + 1).read_to_string(&mut text).ok()?;
     (text.len() as u64 <= MAX_REDACTED).then_some(text)

@@ -34,6 +34,10 @@ pub enum Redaction {
 pub fn redact(form: Form, text: &str) -> Redaction {
     // A mark at the start would be part of the first name.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // Two bytes a letter: no name would be known.
+    if text.contains('\0') {
+        return Redaction::Unseparable;
+    }
     match form {
         Form::Lines => lines::redact(text),
         Form::Json => json::redact(text),

@@ -1,5 +1,7 @@
 //! Files with a setting a line.
 
+use std::borrow::Cow;
+
 use super::Redaction;
 use super::names::{holds_token, is_secret, is_variable};
 use super::urls::without_userinfo;
@@ -21,18 +23,24 @@ pub(super) fn redact(text: &str) -> Redaction {
             continue;
         }
         below = None;
-        let clean = without_userinfo(&joined);
-        let found = secret(clean.as_ref().unwrap_or(&joined));
+        let (setting, comment) = match joined == line {
+            true => split_comment(line),
+            false => (&*joined, ""),
+        };
+        is_whole &= !tells_of_a_secret(comment);
+        let clean = without_userinfo(setting);
+        let found = secret(clean.as_deref().unwrap_or(setting));
         // What was cut from several lines cannot be put back into them.
-        let is_one = joined == line || clean.as_ref() == Some(&joined);
+        let is_one = joined == line || clean.as_deref() == Some(setting);
         match (found, &clean) {
-            _ if is_comment(&joined) => is_whole &= !tells_of_a_secret(&joined),
+            _ if setting.is_empty() => {}
             (None, Some(clean)) if is_one && !holds_token(clean) => {
-                is_whole &= *clean == joined;
+                is_whole &= *clean == setting;
                 left += match joined == line {
                     true => clean,
                     false => line,
                 };
+                left += line_end(comment);
             }
             (Some(value), _) if is_open(value) => return Redaction::Unseparable,
             (Some(value), _) => {
@@ -67,7 +75,7 @@ fn settings(text: &str) -> Vec<&str> {
         };
         at = end + ending;
         let backslashes = line.len() - line.trim_end_matches('\\').len();
-        if backslashes % 2 == 0 || is_comment(&text[start..end]) {
+        if backslashes.is_multiple_of(2) || is_comment(&text[start..end]) {
             settings.push(&text[start..at]);
             start = at;
         }
@@ -79,21 +87,47 @@ fn settings(text: &str) -> Vec<&str> {
 }
 
 /// Puts the lines of a setting into one, as its reader does.
-fn joined(line: &str) -> String {
-    let lines = line.split_inclusive(['\n', '\r']).collect::<Vec<_>>();
-    let Some((last, first)) = lines.split_last().filter(|(_, first)| !first.is_empty()) else {
-        return line.to_owned();
-    };
-    let mut joined = String::with_capacity(line.len());
-    for (number, part) in first.iter().enumerate() {
-        let part = part.trim_end_matches(['\n', '\r']);
-        let part = part.strip_suffix('\\').unwrap_or(part);
-        joined += match number {
-            0 => part,
-            _ => part.trim_start(),
-        };
+fn joined(line: &str) -> Cow<'_, str> {
+    let bare = line.trim_end_matches(['\n', '\r']);
+    if !bare.contains(['\n', '\r']) {
+        return Cow::Borrowed(line);
     }
-    joined + last.trim_start()
+    let mut parts = bare.split(['\n', '\r']).filter(|part| !part.is_empty());
+    let mut joined = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        joined.truncate(joined.trim_end_matches('\\').len());
+        joined += part.trim_start();
+    }
+    joined += line_end(line);
+    Cow::Owned(joined)
+}
+
+/// Splits the comment off a line, which takes its end along.
+fn split_comment(line: &str) -> (&str, &str) {
+    if is_comment(line) {
+        return ("", line);
+    }
+    let mut quote = None;
+    let mut before = ' ';
+    let mut start = line.len();
+    for (at, character) in line.char_indices() {
+        match (quote, character) {
+            (Some(started), _) if started == character => quote = None,
+            (None, '"' | '\'') => quote = Some(character),
+            (None, '#' | ';') if before.is_whitespace() && start == line.len() => start = at,
+            _ => {}
+        }
+        before = character;
+    }
+    // What looks like a comment stands in a string that was opened by an apostrophe.
+    match quote {
+        Some(_) => (line, ""),
+        None => (line[..start].trim_end_matches([' ', '\t']), &line[start..]),
+    }
+}
+
+fn line_end(line: &str) -> &str {
+    &line[line.trim_end_matches(['\n', '\r']).len()..]
 }
 
 fn is_comment(line: &str) -> bool {

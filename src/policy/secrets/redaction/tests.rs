@@ -37,7 +37,7 @@ const LINES: &[(&str, &str)] = &[
     ("mail = me@example.org\n", "mail = me@example.org\n"),
     (
         "[registries.my]\nindex = \"sparse+https://x.example/\" # needs a token here\ntoken = \"abc\"\n",
-        "[registries.my]\nindex = \"sparse+https://x.example/\" # needs a token here\n",
+        "[registries.my]\nindex = \"sparse+https://x.example/\"\n",
     ),
     ("my = { index = \"i\", token = \"abc\" }\n", ""),
     (
@@ -188,6 +188,11 @@ fn odd_syntax_hides_no_secret() {
             "x = ghp_abcdefghijklmnopqrstuvwxyz0123456789\ny = 1\n",
             "y = 1\n",
         ),
+        (
+            "index = \"i\" # abc\n_auth=abc\nx = 'it # is'\n",
+            "index = \"i\"\nx = 'it # is'\n",
+        ),
+        ("x = 1 ; password=abc\r\n", "x = 1\r\n"),
         ("_authToken=${TOKEN-abc}\nx = 1\n", "x = 1\n"),
     ];
     for (text, expected) in table {
