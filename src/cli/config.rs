@@ -2,6 +2,7 @@
 
 mod mask;
 mod report;
+mod survey;
 
 use clap::{Args, Subcommand};
 
@@ -50,7 +51,7 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
     let host = Host::read()?;
     let settings = show.layers.load(&host, &host.cwd)?;
     let policy = sandbox::policy(&settings, &host);
-    let report = Report::new(&settings, policy.as_ref(), show.all);
+    let report = Report::new(&settings, policy.as_ref(), &host, show.all);
     let text = match show.json {
         true => format!("{}\n", report.json()),
         false => report.text(show.origin),

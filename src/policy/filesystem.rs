@@ -2,12 +2,14 @@
 
 mod base;
 mod decision;
+mod hard_links;
 mod held;
 mod names;
 mod protected;
 mod refusals;
 mod rules;
 mod secrets;
+mod survey;
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::MetadataExt;
@@ -20,14 +22,16 @@ pub use decision::{Decision, Right};
 pub use names::Protected;
 pub use rules::Rule;
 pub use secrets::{Secret, Shown};
+pub use survey::{HardLink, Survey};
 
 use super::host::Host;
-use super::path::{self, FileKind, Link, RealPath, Resolver, Way};
+use super::path::{self, Link, RealPath, Resolver, Way};
 use super::protected::Protection;
 use super::secrets::Homes;
 use super::wide;
 use crate::error::Result;
 use crate::settings::{self, Entry, profile};
+use hard_links::{Linked, Side};
 use rules::{List, Rules};
 
 /// What the command may do with a path.
@@ -66,6 +70,8 @@ pub struct Filesystem {
     closed: Vec<PathBuf>,
     /// Files that are shown without their secrets, and what is shown.
     redacted: Vec<(RealPath, String)>,
+    /// Files with other names, to be told of when all rules are there.
+    linked: Vec<Linked>,
     notes: Vec<String>,
     warnings: Vec<String>,
 }
@@ -153,7 +159,7 @@ impl Filesystem {
             .iter()
             .map(|Named { entry, way }| (*entry, &*way.end));
         policy.warnings.extend(wide::warnings(granted, host));
-        policy.warn_of_hard_links(deny_read.iter().chain(&deny_write));
+        policy.warn_of_hard_links();
         policy.warn_of_planted_links(deny_read.iter().chain(&deny_write), &mut resolver);
         policy.forget_unwritable(&deny_write);
         Ok(policy)
@@ -267,8 +273,17 @@ impl Filesystem {
 
     fn add(&mut self, list: List, named: &[Named<'_>], missing: Missing) -> Result<()> {
         for Named { entry, way } in named {
-            if matches!(list, List::Credentials | List::DenyRead | List::DenyWrite) {
-                self.hold(way);
+            let side = match list {
+                List::Credentials | List::DenyRead | List::DenyWrite => {
+                    self.hold(way);
+                    Some(Side::Denied)
+                }
+                List::AllowWrite => Some(Side::Granted),
+                List::AllowRead => None,
+            };
+            if let Some(side) = side {
+                let what = || format!("{} `{}`", entry.origin.key, entry.text);
+                self.note_names(way, side, what);
             }
             match way.real() {
                 Ok(path) => match refused_tree(entry, path.as_path()) {
@@ -358,19 +373,6 @@ impl Filesystem {
             if let Ok(path) = RealPath::resolve(Path::new(tree)) {
                 let rule = Rule::built_in("filesystem.denyWrite", path);
                 self.push(List::DenyWrite, rule);
-            }
-        }
-    }
-
-    /// A rule covers a name; the other names of the same file stay as they are.
-    fn warn_of_hard_links<'a>(&mut self, denied: impl Iterator<Item = &'a Named<'a>>) {
-        for Named { entry, way } in denied {
-            let is_file = way.found.is_ok_and(|id| id.kind == FileKind::File);
-            if is_file && way.names > 1 && !in_private_tree(&way.end) {
-                self.warnings.push(format!(
-                    "{} `{}` has {} names (hard links): only this one is covered",
-                    entry.origin.key, entry.text, way.names
-                ));
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use serde_json::{Value as Json, json};
 
-use super::mask;
+use super::{mask, survey};
 use crate::error::{Error, Result};
-use crate::policy::Policy;
 use crate::policy::environment::Dropped;
-use crate::policy::filesystem::{Protected, Secret, Shown};
+use crate::policy::filesystem::{Protected, Secret, Shown, Survey};
+use crate::policy::{Host, Policy};
 use crate::settings::schema::{self, Key, Shape};
 use crate::settings::values::{Data, Value, Values};
 use crate::settings::{InForce, Origin, Settings, quoted, shown};
@@ -23,6 +23,8 @@ pub(super) struct Report<'a> {
     secrets: Vec<Secret>,
     /// What is protected by its name.
     protected: Vec<Protected>,
+    /// What no rule tells of.
+    survey: Survey,
     /// Why no command would run.
     stops: Option<String>,
 }
@@ -42,7 +44,12 @@ struct Line {
 
 impl<'a> Report<'a> {
     /// Collects what differs from the defaults, or `all`.
-    pub(super) fn new(settings: &'a Settings, policy: Result<&Policy, &Error>, all: bool) -> Self {
+    pub(super) fn new(
+        settings: &'a Settings,
+        policy: Result<&Policy, &Error>,
+        host: &Host,
+        all: bool,
+    ) -> Self {
         let mut values = Vec::new();
         for key in schema::keys().filter(|key| is_shown(key)) {
             match settings.values.get(key.path) {
@@ -72,6 +79,10 @@ impl<'a> Report<'a> {
             protected: policy.map_or_else(
                 |_| Vec::new(),
                 |policy| policy.filesystem.protected().to_vec(),
+            ),
+            survey: policy.map_or_else(
+                |_| Survey::default(),
+                |policy| policy.filesystem.survey(&host.cwd),
             ),
             stops,
         }
@@ -110,6 +121,7 @@ impl<'a> Report<'a> {
             .chain(dropped)
             .chain(secrets)
             .chain(protected)
+            .chain(survey::lines(&self.survey))
             .chain(notes);
         // A message may have an excerpt of the file below it.
         lines.extend(said.map(|text| format!("# {}", text.replace('\n', "\n# "))));
@@ -160,6 +172,7 @@ impl<'a> Report<'a> {
             "dropped": dropped.collect::<Json>(),
             "secrets": secrets.collect::<Json>(),
             "protected": protected.collect::<Json>(),
+            "survey": survey::json(&self.survey),
             "notes": notes.collect::<Json>(),
         })
     }
@@ -350,7 +363,14 @@ mod tests {
         let settings = Settings::load(&search, Some(&own), Values::default());
         let settings = settings.expect("both files are good");
         let refused = Error::new(crate::error::Kind::Settings, "for a test");
-        let report = Report::new(&settings, Err(&refused), false);
+        let host = Host {
+            cwd: dir.clone(),
+            home: None,
+            env: Vec::new(),
+            uid: search.uid,
+            gid: 0,
+        };
+        let report = Report::new(&settings, Err(&refused), &host, false);
         let shown = report.text(true).replace(dir.to_str().expect("ASCII"), "D");
         let shown: Vec<_> = shown.lines().take(5).collect();
         let expected = [

@@ -5,10 +5,10 @@ use std::path::{Component, Path};
 use super::target::Target;
 use crate::error::Result;
 use crate::policy::change::Change;
-use crate::policy::filesystem::{Access, Right};
+use crate::policy::filesystem::{Access, Filesystem, Right};
 use crate::policy::hostname;
 use crate::policy::network::Decision;
-use crate::policy::path::Way;
+use crate::policy::path::{FileKind, Way};
 use crate::policy::protected::{self, Protection};
 use crate::policy::{Host, Policy, address, path};
 use crate::sandbox;
@@ -217,6 +217,8 @@ impl Judge<'_> {
         verdict
             .notes
             .extend(notes_on(asked, &way, &verdict.changes));
+        let names = other_names(filesystem, &way, verdict.answer);
+        verdict.notes.extend(names);
         let held = filesystem.held().filter(|link| way.links.contains(link));
         verdict.notes.extend(held.map(|link| {
             format!("{link} is held in its place: a command can neither remove nor replace it")
@@ -398,6 +400,26 @@ fn notes_on(asked: &Path, way: &Way, changes: &[Change]) -> Vec<String> {
         Ok(_) => {}
     }
     notes
+}
+
+/// Rules hold for names, of which a file may have several.
+fn other_names(filesystem: &Filesystem, way: &Way, answer: Answer) -> Option<String> {
+    let id = way.found.ok()?;
+    if id.kind != FileKind::File || way.names < 2 {
+        return None;
+    }
+    let by_another = filesystem.denied_by_another_name(id, &way.end);
+    Some(match by_another.filter(|_| answer == Answer::Allowed) {
+        Some(rule) => format!(
+            "it is the same file (a hard link) as {}, which {} denies: that does not hold for \
+             this name",
+            rule.path, rule.origin.key
+        ),
+        None => format!(
+            "it has {} names (hard links), and this answer holds for this one alone",
+            way.names
+        ),
+    })
 }
 
 fn by_a_link(asked: &Path) -> String {

@@ -4,12 +4,13 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
+use super::hard_links::Side;
 use super::rules::{List, Rule};
 use super::{Access, Filesystem, in_private_tree};
 use crate::policy::host::Host;
 use crate::policy::path::{FileKind, RealPath, Resolver, Way, has_pattern};
 use crate::policy::secrets::{self, Contents, Form, Homes, Redaction, Store, redact};
-use crate::settings::{Origin, profile};
+use crate::settings::{self, Origin, profile};
 
 /// The setting that hides the stores.
 const KEY: &str = "filesystem.protectSecrets";
@@ -57,11 +58,11 @@ impl Filesystem {
             }
             let known = self.secrets.iter().find(|known| known.path == path);
             if let Some(known) = known.map(|known| known.shown) {
-                self.hold_unless_opened(&way, known);
+                self.keep_unless_opened(&way, known, store);
                 continue;
             }
             if let Some(shown) = self.hide_store(store, &path, resolver) {
-                self.hold_unless_opened(&way, shown);
+                self.keep_unless_opened(&way, shown, store);
                 self.secrets.push(Secret {
                     path,
                     reason: store.reason,
@@ -71,9 +72,11 @@ impl Filesystem {
         }
     }
 
-    fn hold_unless_opened(&mut self, way: &Way, shown: Shown) {
+    fn keep_unless_opened(&mut self, way: &Way, shown: Shown, store: &Store) {
         if shown != Shown::Opened {
             self.hold(way);
+            let what = || format!("{} ({})", settings::shown(&way.end), store.reason);
+            self.note_names(way, Side::Denied, what);
         }
     }
 
