@@ -198,6 +198,7 @@ fn the_object_has_the_documented_fields() {
         "protected",
         "secrets",
         "stops",
+        "survey",
         "v",
         "values",
         "warnings",

@@ -8,6 +8,7 @@ mod config;
 mod dry_run;
 mod example;
 mod explain;
+mod survey;
 mod words;
 
 use std::path::{Path, PathBuf};
