@@ -323,13 +323,16 @@ fn a_token_that_only_a_variable_holds_stays_named() {
     );
 }
 
+/// A kind of file, and how it is made.
+type Make<'a> = (&'a str, &'a dyn Fn(&Path));
+
 #[test]
 fn what_cannot_be_read_or_taken_apart_is_hidden_with_a_warning() {
     let canary = canary();
-    let make: [(&str, &dyn Fn(&Path)); 6] = [
+    let make: [Make<'_>; 6] = [
         ("closed", &|path| {
             fs::write(path, format!("_auth={canary}\n")).expect("ours");
-            fs::set_permissions(path, fs::Permissions::from_mode(0)).expect("ours");
+            fs::set_permissions(path, fs::Permissions::from_mode(0o000)).expect("ours");
         }),
         ("directory", &|path| {
             fs::create_dir(path).expect("ours");

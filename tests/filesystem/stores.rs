@@ -198,23 +198,27 @@ fn a_public_key_that_is_another_name_of_a_private_one_is_hidden() {
     assert!(opened(Srt::new(&scratch)).sh(script).shows(&secret));
 }
 
-/// Has `act` done on the host while a command runs, and returns what `script` finds then.
+/// Has `act` done on the home while a command runs, and returns what `script` finds then.
 fn after_an_act(scratch: &Scratch, srt: Srt, act: impl FnOnce(), script: &str) -> Ran {
     let sync = scratch.dir("sync");
     let wait = format!(
         "cd {}; echo > ready; i=0; while [ ! -e go ] && [ $i -lt 1000 ]; do i=$((i+1)); sleep 0.01; done; {script}",
         sync.display()
     );
-    let mut command = srt.allow_write(&sync).into_command(&["sh", "-c", &wait]);
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().expect("it was built");
-    assert!(
-        wait_until(|| sync.join("ready").exists()),
-        "it did not start"
-    );
-    act();
-    scratch.file("sync/go", "");
-    let ran = Ran::from(child.wait_with_output().expect("it is our child"));
+    let srt = srt.allow_write(&sync);
+    let srt = srt.host_changes(scratch.path("home"), "the act is on the home");
+    let ran = srt.watched(&["sh", "-c", &wait], |command| {
+        let command = command.stdin(Stdio::null());
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("it was built");
+        assert!(
+            wait_until(|| sync.join("ready").exists()),
+            "it did not start"
+        );
+        act();
+        scratch.file("sync/go", "");
+        Ran::from(child.wait_with_output().expect("it is our child"))
+    });
     fs::remove_dir_all(&sync).expect("it was made above");
     ran
 }

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 pub use processes::{Killed, nothing_runs_in, processes_with, wait_until};
-pub use snapshot::Snapshot;
+pub use snapshot::{Allowance, Snapshot};
 pub use surroundings::Surroundings;
 
 /// Longest any sandboxed command of a test may take; a hang is a failure of its own.
