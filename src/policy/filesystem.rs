@@ -153,8 +153,8 @@ impl Filesystem {
         policy.protect_program(host, &mut resolver);
         policy.refuse_hidden_base(&credentials)?;
         policy.refuse_unprotected_names(&deny_write, &mut resolver)?;
-        policy.refuse_replaceable_grants(&allow_read, &mut resolver)?;
-        policy.refuse_replaceable_grants(&allow_write, &mut resolver)?;
+        policy.refuse_replaceable_grants(&allow_read, host, &mut resolver)?;
+        policy.refuse_replaceable_grants(&allow_write, host, &mut resolver)?;
         let granted = allow_write
             .iter()
             .map(|Named { entry, way }| (*entry, &*way.end));

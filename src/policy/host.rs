@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
+use super::path;
 use crate::error::{Error, Kind, Result};
 
 /// Who calls, from where, with what environment.
@@ -80,8 +81,19 @@ impl Host {
                 .with_hint("name a directory you can enter")
         };
         std::env::set_current_dir(dir).map_err(|source| error("chdir", source))?;
+        let named = named_from(&self.cwd, dir);
         self.cwd = std::env::current_dir().map_err(|source| error("getcwd", source))?;
+        // As a shell does after `cd`: the caller's tells of another directory.
+        self.env.retain(|(name, _)| name != "PWD");
+        let named = named.unwrap_or_else(|| self.cwd.clone());
+        self.env.push(("PWD".into(), named.into()));
         Ok(())
+    }
+
+    /// Returns the working directory by the name the caller uses, where that leads there.
+    pub fn named_cwd(&self) -> Option<&Path> {
+        let named = Path::new(self.var("PWD")?);
+        (named.is_absolute() && path::way(named).end == self.cwd).then_some(named)
     }
 
     /// Returns a variable of the environment, unless it is empty.
@@ -133,6 +145,19 @@ impl Host {
         });
         Ok(addresses.collect())
     }
+}
+
+/// Returns the name of a directory that is entered from `cwd`, which is free of links; `None`
+/// where a `..` behind a name makes it another than its text says.
+fn named_from(cwd: &Path, dir: &Path) -> Option<PathBuf> {
+    let mut named = cwd.to_owned();
+    let mut parts = dir.components().peekable();
+    while parts.next_if_eq(&Component::ParentDir).is_some() {
+        named.pop();
+    }
+    let rest: PathBuf = parts.collect();
+    let goes_up = rest.components().any(|part| part == Component::ParentDir);
+    (!goes_up).then(|| named.join(rest))
 }
 
 fn lookup<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {

@@ -9,6 +9,7 @@ mod links;
 mod mounts;
 mod names;
 mod patterns;
+mod planted;
 mod reads;
 mod redacted;
 mod secrets;

@@ -2,6 +2,7 @@
 
 use super::{Filesystem, Named};
 use crate::error::Result;
+use crate::policy::host::Host;
 use crate::policy::path::{self, Resolver};
 use crate::settings::shown;
 
@@ -51,14 +52,18 @@ impl Filesystem {
     }
 
     /// Refuses a grant that a command could make lead anywhere, for the next run to open. To
-    /// hold the link helps no more where an earlier run has planted it.
+    /// hold the link helps no more where an earlier run has planted it. What is relative leads
+    /// through the links by which the caller came to the working directory, too.
     pub(super) fn refuse_replaceable_grants(
         &self,
         named: &[Named<'_>],
+        host: &Host,
         resolver: &mut Resolver,
     ) -> Result<()> {
+        let cwd = host.named_cwd().map(|cwd| resolver.way(cwd).links);
         for Named { entry, way } in named {
-            let mut links = way.links.iter();
+            let before = cwd.iter().flatten().filter(|_| is_relative(entry));
+            let mut links = before.chain(&way.links);
             let replaceable = links.find(|link| self.is_replaceable(&link.path));
             if let Some(link) = replaceable
                 && !self.is_in_writable(&way.end, resolver)
@@ -95,4 +100,9 @@ impl Filesystem {
             }
         }
     }
+}
+
+/// Tells whether an entry starts at the working directory.
+fn is_relative(entry: &Entry) -> bool {
+    !entry.text.starts_with(['/', '~']) && entry.origin.base().is_none()
 }
