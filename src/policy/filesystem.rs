@@ -279,7 +279,7 @@ impl Filesystem {
                     Some(Side::Denied)
                 }
                 List::AllowWrite => Some(Side::Granted),
-                List::AllowRead => None,
+                List::AllowRead | List::Base => None,
             };
             if let Some(side) = side {
                 let what = || format!("{} `{}`", entry.origin.key, entry.text);

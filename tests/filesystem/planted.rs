@@ -7,40 +7,61 @@ use std::path::{Path, PathBuf};
 use super::harness::{Scratch, Srt};
 use super::{content, listing};
 
-/// Has a run of its own plant links in `work`, which lead to `outside`.
-fn planted(scratch: &Scratch) -> [PathBuf; 2] {
-    let (work, outside) = (scratch.dir("work"), scratch.dir("outside"));
-    scratch.file("outside/f", "original");
-    scratch.dir("outside/tmp");
-    let script = format!(
-        "cd {} && ln -s {1} list && ln -s {1} cwd && ln -s {1} home && ln -s {1}/tmp tmp && mkdir deep && \
-         ln -s {1} deep/list && echo '{{\"filesystem\":{{\"allowWrite\":[\"/\"]}}}}' > all.json && \
-         ln -s all.json settings.json",
-        work.display(),
-        outside.display()
-    );
-    Srt::new(scratch).allow_write(&work).sh(&script).succeeds();
-    [work, outside]
+/// What a run of its own has planted in `work`: links that lead to `outside`.
+struct Planted {
+    scratch: Scratch,
+    work: PathBuf,
+    outside: PathBuf,
+    /// Acts on `outside`.
+    act: String,
+}
+
+const REFUSED: &str = "is a link in a writable directory";
+
+impl Planted {
+    fn new(name: &str) -> Self {
+        let scratch = Scratch::new(name);
+        let (work, outside) = (scratch.dir("work"), scratch.dir("outside"));
+        scratch.file("outside/f", "original");
+        scratch.file("outside/secret/f", "s");
+        scratch.dir("outside/tmp");
+        let script = format!(
+            "cd {} && ln -s {1} list && ln -s {1} cwd && ln -s {1} home && ln -s {1}/tmp tmp && \
+             mkdir deep && ln -s {1} deep/list",
+            work.display(),
+            outside.display()
+        );
+        Srt::new(&scratch).allow_write(&work).sh(&script).succeeds();
+        let act = format!(
+            "echo new > {0}/new; echo new > {0}/f; cat {0}/secret/f",
+            outside.display()
+        );
+        Self {
+            scratch,
+            work,
+            outside,
+            act,
+        }
+    }
+
+    /// The next run, which may write what the first could.
+    fn srt(&self) -> Srt {
+        let srt = Srt::new(&self.scratch).allow_write(&self.work);
+        srt.deny_read(self.outside.join("secret"))
+    }
+
+    fn is_as_before(&self, of: &str) {
+        let names = listing(&self.outside);
+        assert_eq!(names, ["f", "secret", "tmp"], "{of}");
+        assert_eq!(content(&self.outside.join("f")), "original", "{of}");
+        assert_eq!(listing(&self.outside.join("tmp")), [""; 0], "{of}");
+    }
 }
 
 #[test]
-fn a_link_of_an_earlier_run_opens_nothing_to_the_next() {
-    let scratch = Scratch::new("earlier");
-    let [work, outside] = planted(&scratch);
-    scratch.file("outside/secret/f", "s");
-    let write = format!(
-        "echo new > {0}/new; echo new > {0}/f; cat {0}/secret/f",
-        outside.display()
-    );
-    let srt = || Srt::new(&scratch).allow_write(&work);
-    let shut = || srt().deny_read(outside.join("secret"));
-    let is_as_before = |of: &str| {
-        assert_eq!(listing(&outside), ["f", "secret", "tmp"], "{of}");
-        assert_eq!(content(&outside.join("f")), "original", "{of}");
-        assert_eq!(listing(&outside.join("tmp")), [""; 0], "{of}");
-    };
-
-    // The grants, by name, as a directory on the way, relative and by way of the home.
+fn a_grant_by_a_link_of_an_earlier_run_opens_nothing() {
+    let planted = Planted::new("planted-grant");
+    let Planted { work, act, .. } = &planted;
     for entry in [
         "list",
         "list/",
@@ -49,89 +70,70 @@ fn a_link_of_an_earlier_run_opens_nothing_to_the_next() {
         "deep/list/tmp/",
     ] {
         let path = format!("{}/{entry}", work.display());
-        shut()
-            .allow_write(&path)
-            .sh(&write)
-            .is_refused("is a link in a writable directory");
-        shut()
-            .allow_read(&path)
-            .sh(&write)
-            .is_refused("is a link in a writable directory");
-        let relative = shut().current_dir(&work).allow_write(entry);
-        relative
-            .sh(&write)
-            .is_refused("is a link in a writable directory");
-        is_as_before(entry);
+        planted.srt().allow_write(&path).sh(act).is_refused(REFUSED);
+        planted.srt().allow_read(&path).sh(act).is_refused(REFUSED);
+        let relative = planted.srt().current_dir(work).allow_write(entry);
+        relative.sh(act).is_refused(REFUSED);
+        planted.is_as_before(entry);
     }
-    let home = || shut().env("HOME", work.join("home"));
-    home()
-        .allow_write("~")
-        .sh(&write)
-        .is_refused("is a link in a writable directory");
-    home()
-        .allow_read("~/secret")
-        .sh(&write)
-        .is_refused("is a link in a writable directory");
-    home().sh(&write).fails();
+    let home = || planted.srt().env("HOME", work.join("home"));
+    home().allow_write("~").sh(act).is_refused(REFUSED);
+    home().allow_read("~/secret").sh(act).is_refused(REFUSED);
+    home().sh(act).fails();
     // Patterns fit no planted link.
     for pattern in ["*", "**", "l*", "deep/*", "*/tmp"] {
-        let ran = shut()
-            .allow_write(format!("{}/{pattern}", work.display()))
-            .sh(&write);
-        assert!(!ran.shows("s\n") && ran.status != 0, "{pattern}");
-        is_as_before(pattern);
+        let pattern = format!("{}/{pattern}", work.display());
+        let ran = planted.srt().allow_write(&pattern).sh(act).fails();
+        assert_eq!(ran.stdout, "", "{pattern}");
+        planted.is_as_before(&pattern);
     }
-    // The working directory, entered by the planted name.
-    let at = |srt: Srt| {
-        srt.current_dir(work.join("cwd"))
-            .env("PWD", work.join("cwd"))
-    };
-    for entry in [".", "./", "tmp"] {
-        at(shut())
-            .allow_write(entry)
-            .sh(&write)
-            .is_refused("is a link in a writable directory");
-    }
-    at(shut())
-        .allow_read("secret")
-        .sh(&write)
-        .is_refused("is a link in a writable directory");
-    at(shut()).sh(&write).fails();
-    let named = |dir: &str| shut().current_dir(work.join("deep")).flags(&["--cwd", dir]);
-    for dir in ["../cwd", text(&work.join("cwd"))] {
-        named(dir)
-            .allow_write(".")
-            .sh(&write)
-            .is_refused("is a link in a writable directory");
-    }
-    // TMPDIR, which is the caller's where it may be written.
-    let tmp = shut().env("TMPDIR", work.join("tmp"));
-    let ran = tmp
-        .host_changes(outside.join("tmp"), "directories of the run come and go")
-        .sh(&format!(
-            "echo x > {}/x; [ $(cd -P $TMPDIR; pwd) != {0} ] && {write}",
-            outside.join("tmp").display()
-        ));
-    ran.fails();
-    is_as_before("TMPDIR, cwd and HOME");
-    // Denies cover what a link leads to, and the path that is named as well.
-    let ran = srt()
-        .deny_read(work.join("list/secret"))
-        .deny_write(work.join("list/f"));
-    ran.allow_write(&outside)
-        .sh(&format!(
-            "cat {0}/secret/f; echo new > {0}/f",
-            outside.display()
-        ))
-        .fails();
-    is_as_before("denies");
 
     // The control: the same acts where the path itself is granted.
-    let open = srt().allow_write(&outside).sh(&write).succeeds();
-    assert_eq!(
-        (open.stdout.as_str(), content(&outside.join("f")).as_str()),
-        ("s", "new\n")
+    let open = Srt::new(&planted.scratch).allow_write(&planted.outside);
+    let ran = open.sh(act).succeeds();
+    let changed = content(&planted.outside.join("f"));
+    assert_eq!((ran.stdout.as_str(), changed.as_str()), ("s", "new\n"));
+}
+
+#[test]
+fn a_place_reached_by_a_link_of_an_earlier_run_opens_nothing() {
+    let planted = Planted::new("planted-place");
+    let Planted {
+        work, outside, act, ..
+    } = &planted;
+    // The working directory, entered by the planted name.
+    let at = || {
+        let srt = planted.srt().current_dir(work.join("cwd"));
+        srt.env("PWD", work.join("cwd"))
+    };
+    for entry in [".", "./", "tmp"] {
+        at().allow_write(entry).sh(act).is_refused(REFUSED);
+    }
+    at().allow_read("secret").sh(act).is_refused(REFUSED);
+    at().sh(act).fails();
+    for dir in ["../cwd", text(&work.join("cwd"))] {
+        let named = planted.srt().current_dir(work.join("deep"));
+        let named = named.flags(&["--cwd", dir]).allow_write(".");
+        named.sh(act).is_refused(REFUSED);
+    }
+    // TMPDIR, which is the caller's where it may be written.
+    let tmp = outside.join("tmp");
+    let srt = planted.srt().env("TMPDIR", work.join("tmp"));
+    let srt = srt.host_changes(&tmp, "directories of the run come and go");
+    let script = format!(
+        "echo x > {0}/x; [ \"$(cd -P $TMPDIR; pwd)\" != {0} ] && {act}",
+        tmp.display()
     );
+    srt.sh(&script).fails();
+    planted.is_as_before("TMPDIR and the working directory");
+    // Denies cover what a link leads to.
+    let srt = planted.srt().allow_write(outside);
+    let denied = srt
+        .deny_read(work.join("list/secret"))
+        .deny_write(work.join("list/f"));
+    let script = format!("cat {0}/secret/f; echo new > {0}/f", outside.display());
+    assert_eq!(denied.sh(&script).fails().stdout, "");
+    planted.is_as_before("denies");
 }
 
 fn text(path: &Path) -> &str {

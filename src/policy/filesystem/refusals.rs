@@ -4,7 +4,7 @@ use super::{Filesystem, Named};
 use crate::error::Result;
 use crate::policy::host::Host;
 use crate::policy::path::{self, Resolver};
-use crate::settings::shown;
+use crate::settings::{Entry, shown};
 
 impl Filesystem {
     /// Refuses to hide what nothing may show again and no program starts without.

@@ -52,7 +52,8 @@ impl Filesystem {
         let lists = [List::Credentials, List::DenyRead, List::DenyWrite];
         let denied = lists.into_iter().flat_map(|list| self.rules.list(list));
         let denied = denied.map(|rule| rule.path.as_path());
-        walk.below(denied.filter(|path| !is_made_anew(path)));
+        // A rule for all there is hides no file in particular.
+        walk.below(denied.filter(|path| path.parent().is_some() && !is_made_anew(path)));
         let mut env_files = walk.env_files;
         env_files.retain(|path| self.access(path) != Access::Hidden);
         env_files.sort();
