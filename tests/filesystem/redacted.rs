@@ -203,10 +203,14 @@ fn read_by(scratch: &Scratch, words: &[&str]) -> Option<[Ran; 2]> {
     let home = scratch.path("home");
     let quoted: Vec<_> = words.iter().map(|word| format!("'{word}'")).collect();
     let script = format!("{} 2>&1", quoted.join(" "));
-    // Where a version manager keeps its programs below the caller's home.
-    let found = outside(&format!("command -v {}", words[0]));
-    if found.status != 0 {
-        skip(&format!("no {} on this machine", words[0]));
+    // A version manager may keep its programs below the caller's home.
+    let program = words
+        .iter()
+        .find(|word| **word != "env" && !word.contains('='));
+    let program = program.expect("a program is named");
+    let version = format!("export HOME={}; {program} --version", home.display());
+    if outside(&version).status != 0 {
+        skip(&format!("{program} does not run here"));
         return None;
     }
     let control = outside(&format!("export HOME={}; cd /; {script}", home.display()));
