@@ -10,6 +10,7 @@ mod mounts;
 mod names;
 mod patterns;
 mod planted;
+mod property;
 mod reads;
 mod redacted;
 mod secrets;

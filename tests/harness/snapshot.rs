@@ -44,6 +44,8 @@ pub struct Allowance {
     pub hidden: Vec<PathBuf>,
     /// Below these something is seen again.
     pub shown: Vec<PathBuf>,
+    /// Below these a pattern shows something again or grants it, however deep.
+    pub opened: Vec<PathBuf>,
     /// Directories that are made on the way to a grant.
     pub made: Vec<PathBuf>,
     /// Directories in which the launcher makes its own and removes it again.
@@ -174,9 +176,9 @@ impl Allowance {
             covering.map(|root| root.components().count()).max()
         };
         let granted = deepest(&self.granted);
-        granted.is_some()
-            && deepest(&self.kept).is_none()
-            && deepest(&self.hidden) <= granted.max(deepest(&self.shown))
+        let is_seen = deepest(&self.opened).is_some()
+            || deepest(&self.hidden) <= granted.max(deepest(&self.shown));
+        granted.is_some() && deepest(&self.kept).is_none() && is_seen
     }
 }
 
@@ -205,20 +207,17 @@ fn attributes(path: &Path) -> BTreeMap<Vec<u8>, Vec<u8>> {
 
 /// Resolves an entry of the settings as the documentation has it; `None` where nothing is there.
 ///
-/// Of a pattern the directory it starts from is returned, which is more than it fits.
+/// Of a pattern the directory it starts from is returned, which is more than it fits: itself too,
+/// where a name is written like that.
 pub fn resolved(text: &str, literal: bool, cwd: &Path, home: Option<&Path>) -> Option<PathBuf> {
-    let named = absolute(text, cwd, home)?;
-    if let Ok(found) = real(&named) {
-        return Some(found);
-    }
-    if literal {
-        return None;
-    }
-    let base: PathBuf = named
-        .components()
-        .take_while(|part| !has_pattern(part.as_os_str().as_bytes()))
-        .collect();
-    (base != named).then(|| real(&base).ok())?
+    let plain = |part: &&str| literal || !has_pattern(part.as_bytes());
+    let start: Vec<_> = text.split('/').take_while(plain).collect();
+    let start = match start.join("/") {
+        // An absolute one: the text before its first slash is empty.
+        start if start.is_empty() && text.starts_with('/') => "/".to_owned(),
+        start => start,
+    };
+    real(&absolute(&start, cwd, home)?).ok()
 }
 
 /// Follows all links, as the kernel does: the library's own way is what is tested.

@@ -54,19 +54,24 @@ impl Srt {
         };
         let there =
             |(text, literal): &(String, bool)| snapshot::resolved(text, *literal, cwd, home);
-        // What a pattern of a deny fits is not known here: less is said to be denied than is.
-        let denied = |list| -> Vec<PathBuf> {
+        // What a pattern fits is not known here: less is said to be denied than is, and more
+        // to be opened.
+        let of = |list, is_pattern| -> Vec<PathBuf> {
             let entries = entries(list).into_iter();
-            let exact = entries.filter(|(text, literal)| !snapshot::is_pattern(text, *literal));
-            exact.filter_map(|entry| there(&entry)).collect()
+            entries
+                .filter(|(text, literal)| snapshot::is_pattern(text, *literal) == is_pattern)
+                .filter_map(|entry| there(&entry))
+                .collect()
         };
+        let opened = [of("allowRead", true), of("allowWrite", true)].concat();
         let grants = entries("allowWrite");
         let defaults = ["~/.npm/_logs", "~/.claude/debug"].map(|text| (text.to_owned(), true));
         let mut allowance = Allowance {
             granted: grants.iter().chain(&defaults).filter_map(there).collect(),
-            kept: denied("denyWrite"),
-            hidden: denied("denyRead"),
-            shown: denied("allowRead"),
+            kept: of("denyWrite", false),
+            hidden: of("denyRead", false),
+            shown: of("allowRead", false),
+            opened,
             excused: self.excused.clone(),
             ..Allowance::default()
         };
