@@ -7,7 +7,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use harness::{Killed, Scratch, Srt, Surroundings, outside, run, skip, wait_until};
 
@@ -176,6 +176,7 @@ fn the_times_of_a_directory_may_follow_what_was_made_in_it_alone() {
 fn what_a_run_could_leave_elsewhere_is_noticed() {
     let scratch = Scratch::new("elsewhere");
     let runs = [scratch.dir("runs")];
+    let patience = Duration::from_millis(50);
     let before = Surroundings::seen_by("self", &runs);
     let name = scratch.path("").file_name().map(ToOwned::to_owned);
     let name = name.expect("it has one").to_string_lossy().into_owned();
@@ -198,7 +199,7 @@ fn what_a_run_could_leave_elsewhere_is_noticed() {
     let pid = mounting.0.id().to_string();
     let seen = || {
         before
-            .left_in(&Surroundings::seen_by(&pid, &runs))
+            .left_in(&Surroundings::seen_by(&pid, &runs), patience)
             .join("\n")
     };
     let noticed = |what: &str| seen().contains(&format!("{what}: ")) && seen().contains(&name);
@@ -225,7 +226,7 @@ fn what_a_run_could_leave_elsewhere_is_noticed() {
         return skip("ipcmk is missing");
     };
     let left = before
-        .left_in(&Surroundings::seen_by("self", &runs))
+        .left_in(&Surroundings::seen_by("self", &runs), patience)
         .join("\n");
     sh(&format!("ipcrm -m {id}"));
     assert!(left.contains("System V object: shm"), "{left}");

@@ -9,10 +9,13 @@ use std::hash::{Hash, Hasher};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Files up to this size are compared byte by byte; of longer ones size and times.
 const COMPARED: u64 = 64 * 1024;
+
+/// More are not followed, by the kernel either.
+const MOST_LINKS: usize = 40;
 
 /// All that stands below a directory, by path.
 #[derive(Debug)]
@@ -217,7 +220,9 @@ pub fn resolved(text: &str, literal: bool, cwd: &Path, home: Option<&Path>) -> O
         start if start.is_empty() && text.starts_with('/') => "/".to_owned(),
         start => start,
     };
-    real(&absolute(&start, cwd, home)?).ok()
+    // Without the slash at the end, which a file may have too.
+    let named: PathBuf = absolute(&start, cwd, home)?.components().collect();
+    real(&named).ok()
 }
 
 /// Follows all links, as the kernel does: the library's own way is what is tested.
@@ -234,17 +239,32 @@ pub fn is_pattern(text: &str, literal: bool) -> bool {
     !literal && has_pattern(text.as_bytes())
 }
 
-/// Returns where an entry that ends in a slash is made, and what is made on the way.
+/// Returns where an entry that ends in a slash is made, and what is made on the way: at the end of
+/// a link, where one leads to what is missing.
 pub fn to_be_made(text: &str, cwd: &Path, home: Option<&Path>) -> Option<(PathBuf, Vec<PathBuf>)> {
-    let named = absolute(text.strip_suffix('/')?, cwd, home)?;
-    let (there, real) = named
-        .ancestors()
-        .find_map(|path| Some((path, real(path).ok()?)))?;
-    let rest = named.strip_prefix(there).ok()?;
-    let end = real.join(rest);
-    let steps = end.ancestors().take_while(|path| *path != real);
-    let made = steps.map(Path::to_path_buf).collect();
-    Some((end, made))
+    let mut named = absolute(text.strip_suffix('/')?, cwd, home)?;
+    for _ in 0..MOST_LINKS {
+        let (there, real) = named
+            .ancestors()
+            .find_map(|path| Some((path, real(path).ok()?)))?;
+        let mut rest = named.strip_prefix(there).ok()?.components();
+        let first = real.join(rest.next()?);
+        if let Ok(target) = fs::read_link(&first) {
+            named = real.join(target).join(rest);
+            continue;
+        }
+        let mut end = first;
+        for part in rest {
+            match part {
+                Component::ParentDir => drop(end.pop()),
+                part => end.push(part),
+            }
+        }
+        let steps = end.ancestors().take_while(|path| *path != real);
+        let made = steps.map(Path::to_path_buf).collect();
+        return Some((end, made));
+    }
+    None
 }
 
 fn absolute(text: &str, cwd: &Path, home: Option<&Path>) -> Option<PathBuf> {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What is looked at; only what is new counts, since other runs end meanwhile.
 #[derive(Debug, Default)]
@@ -46,13 +46,14 @@ impl Surroundings {
         }
     }
 
-    /// Lists what is in `after` and was not here, a line each.
-    pub fn left_in(&self, after: &Self) -> Vec<String> {
+    /// Lists what is in `after` and was not here, a line each. A run that starts or ends gets
+    /// some `patience`.
+    pub fn left_in(&self, after: &Self, patience: Duration) -> Vec<String> {
         let mut left = new("mount", &self.mounts, &after.mounts);
         left.extend(new("shared memory", &self.memory, &after.memory));
         left.extend(new("System V object", &self.objects, &after.objects));
         let runs = after.runs.difference(&self.runs);
-        let runs = runs.filter(|run| is_abandoned(run));
+        let runs = runs.filter(|run| is_abandoned(run, patience));
         left.extend(runs.map(|run| format!("directory of a run: {}", run.display())));
         left
     }
@@ -92,9 +93,11 @@ fn objects() -> BTreeSet<String> {
     lines.collect()
 }
 
-/// A run that lives has locked its directory, but for the moment after it made it.
-fn is_abandoned(run: &Path) -> bool {
-    for _ in 0..20 {
+/// A run that lives has locked its directory, but for the moment after it made it and the moment
+/// before it removes it. On a busy machine these take a while.
+fn is_abandoned(run: &Path, patience: Duration) -> bool {
+    let end = Instant::now() + patience;
+    while Instant::now() < end {
         let Ok(meta) = fs::symlink_metadata(run) else {
             return false;
         };

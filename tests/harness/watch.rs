@@ -3,11 +3,15 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::snapshot::{self, Allowance};
 use super::{Ran, Snapshot, Srt, Surroundings};
+
+/// Longest that another run may take to lock or to remove its directory.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 impl Srt {
     /// Lets `path`, and all below it, change during the run; `reason` is for the reader.
@@ -32,7 +36,7 @@ impl Srt {
         let before = Snapshot::of(&root);
         let ran = run(&mut self.command);
         let mut changes = before.forbidden_changes(&Snapshot::of(&root), &allowance);
-        changes.extend(around.left_in(&Surroundings::now()));
+        changes.extend(around.left_in(&Surroundings::now(), PATIENCE));
         assert!(
             changes.is_empty(),
             "the host is not as it was:\n{}\nsettings: {}\nstderr: {}",
