@@ -5,6 +5,7 @@ mod harness;
 
 mod closed;
 mod entries;
+mod git;
 mod links;
 mod mounts;
 mod names;
