@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
 
 use harness::{
     Allowance, Killed, Scratch, Snapshot, Srt, Surroundings, canary, nothing_runs_in,
@@ -174,7 +175,7 @@ fn runs_in_one_directory_keep_their_denies_and_leave_nothing_in_any_order_of_end
     let before_all = around();
     let unchanged = |when: &str| {
         let mut found = changes(&before, &w);
-        let new = before_all.left_in(&around());
+        let new = before_all.left_in(&around(), Duration::ZERO);
         // Other programs of the machine may mount meanwhile.
         found.extend(
             new.into_iter()

@@ -369,6 +369,7 @@ mod tests {
             env: Vec::new(),
             uid: search.uid,
             gid: 0,
+            program: None,
         };
         let report = Report::new(&settings, Err(&refused), &host, false);
         let shown = report.text(true).replace(dir.to_str().expect("ASCII"), "D");
