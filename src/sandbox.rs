@@ -6,6 +6,7 @@ mod directories;
 mod events;
 mod hidden;
 mod outside;
+mod patience;
 mod proxies;
 
 use std::mem::ManuallyDrop;
@@ -45,6 +46,7 @@ pub fn run(
 /// # Errors
 /// As for [`run`]: what it could not enforce.
 pub fn policy(settings: &Settings, host: &Host) -> Result<Policy> {
+    patience::refuse_endless(settings, host)?;
     let mut policy = Policy::from_settings(settings, host)?;
     linux::complete(&mut policy, host)?;
     Ok(policy)
@@ -62,6 +64,7 @@ pub fn dry_run(
 ) -> Result<String> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command, settings.nested)?;
+    patience::refuse_endless(settings, host)?;
     let mut policy = Policy::from_settings(settings, host)?;
     backend.fit(&mut policy)?;
     events::warn(settings, &policy, audit);
@@ -79,6 +82,7 @@ pub fn dry_run(
 /// As for [`run`], as far as it depends on the settings.
 pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
     settings.refuse_unbuilt()?;
+    patience::refuse_endless(settings, host)?;
     let policy = Policy::from_settings(settings, host)?;
     Ok(filter::lines(&filter::of(&policy, host)))
 }
@@ -86,6 +90,7 @@ pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
 fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command, settings.nested)?;
+    patience::refuse_endless(&settings, host)?;
     let mut policy = directories::policy(&settings, host, audit)?;
     policy.filesystem.protect_files(audit.path(), host)?;
     backend.fit(&mut policy)?;

@@ -107,7 +107,9 @@ fn alias_in(mount: &Mount, path: &RealPath, inner: &Path) -> Option<RealPath> {
 fn mount_id(path: &Path) -> Result<Option<u64>, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
-    let stat = statx(&place, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+    // A server that is gone is not asked: the kernel knows this by itself.
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = statx(&place, "", flags, StatxFlags::MNT_ID)?;
     let told = stat.stx_mask & StatxFlags::MNT_ID.bits() != 0;
     Ok(told.then_some(stat.stx_mnt_id))
 }
