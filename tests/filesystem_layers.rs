@@ -55,6 +55,41 @@ mod each_layer {
     }
 
     #[test]
+    fn what_is_not_granted_cannot_be_read_where_the_root_is_hidden() {
+        let scratch = Scratch::new("closed");
+        let canary = canary();
+        let (mine, other) = (
+            scratch.file("cwd/mine", "mine\n"),
+            scratch.file("other/f", &canary),
+        );
+        let script = format!(
+            "cat {} {}; cat /etc/shadow; cp {1} copied; head -c 9 /usr/bin/env >/dev/null && echo base; \
+             cat < {1}; /usr/bin/python3 -c 'print(open(\"{1}\").read())'; true",
+            mine.display(),
+            other.display()
+        );
+        let srt = || Srt::new(&scratch).allow_write(scratch.path("cwd"));
+        assert!(srt().layers("landlock").sh(&script).shows(&canary));
+        fs::remove_file(scratch.path("cwd/copied")).expect("the control made it");
+        for layers in LANDLOCK {
+            let ran = srt().deny_read("/").layers(layers).sh(&script).succeeds();
+            assert_eq!(ran.stdout, "mine\nbase\n", "{layers}: {}", ran.stderr);
+            assert_eq!(listing(&scratch.path("cwd")), ["mine"], "{layers}");
+        }
+        // Names rest on mounts.
+        let list = format!("ls {}", scratch.path("other").display());
+        for layers in LANDLOCK {
+            let ran = srt().deny_read("/").layers(layers).sh(&list);
+            assert_eq!(
+                ran.stdout == "f\n",
+                layers == "landlock",
+                "{layers}: {}",
+                ran.stderr
+            );
+        }
+    }
+
+    #[test]
     fn one_layer_can_be_switched_off() {
         let scratch = Scratch::new("switch");
         let file = scratch.file("secret", "s");

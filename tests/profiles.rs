@@ -307,6 +307,55 @@ fn a_coding_agent_works_and_reads_no_home() {
     );
 }
 
+/// The same in short for an agent of Node.
+const NODE_AGENT: &str = r#"
+const { execFileSync, fork } = require('child_process'), fs = require('fs'), os = require('os');
+const { Worker } = require('worker_threads');
+const home = os.homedir(), run = (...words) => execFileSync(words[0], words.slice(1), { stdio: 'pipe' }).toString();
+run('git', 'init', '-q', '.'); fs.writeFileSync('child.js', 'process.send(process.argv[2].length)');
+fs.writeFileSync(home + '/.helper/state.json', JSON.stringify({ tree: run('sh', '-c', 'ls -a | sort') }));
+for (const name of ['notes', '.ssh/id_rsa'])
+    try { console.log(fs.readFileSync(home + '/' + name, 'utf8')) } catch (error) { console.log(error.code) }
+new Worker('require("worker_threads").parentPort.postMessage(40 + 2)', { eval: true }).on('message', answer => {
+    fork('./child.js', ['abc']).on('message', length => console.log(answer, length));
+});
+"#;
+
+#[test]
+fn a_coding_agent_of_node_works_and_reads_no_home() {
+    let scratch = Scratch::new("node-agent");
+    let secret = harness::canary();
+    for name in ["notes", ".ssh/id_rsa"] {
+        scratch.file(&format!("home/{name}"), &secret);
+    }
+    let run_in = |srt: Srt, name: &str| {
+        let srt = srt.current_dir(scratch.dir(&format!("home/{name}")));
+        srt.allow_write("~/.helper/")
+            .run(&["node", "-e", NODE_AGENT])
+    };
+    let control = run_in(Srt::new(&scratch).allow_write("."), "outside");
+    if control.status == 127 {
+        return harness::skip("node is not installed");
+    }
+    assert_eq!(
+        control.stdout.matches(&secret).count(),
+        1,
+        "{}",
+        control.stderr
+    );
+    let ran = run_in(profiled(&scratch, &["agent"]), "inside");
+    if ran.shows("is hidden by filesystem.denyRead") {
+        return harness::skip("node lies in a home where no profile shows it");
+    }
+    assert_eq!(ran.stdout, "ENOENT\nENOENT\n42 3\n", "{}", ran.stderr);
+    let state = fs::read_to_string(scratch.path("home/.helper/state.json"));
+    assert!(
+        state
+            .expect("the agent keeps it")
+            .contains(".git\\nchild.js")
+    );
+}
+
 #[test]
 fn profiles_add_up() {
     let mut flags = Flags::default();

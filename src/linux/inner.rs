@@ -54,6 +54,11 @@ pub(super) fn fit(policy: &mut Policy) -> Result<()> {
 /// Landlock grants and cannot subtract: what is denied within a grant must be denied by the
 /// sandbox around already.
 fn check_files(policy: &Filesystem) -> Result<()> {
+    if policy.access(Path::new("/")) == Access::Hidden {
+        let what = "cannot hide / inside a sandbox: Landlock closes files and not their names";
+        let hint = "hide it in the settings of the sandbox around, which holds for this run too";
+        return Err(Error::new(Kind::Settings, what).with_hint(hint));
+    }
     let boundaries = policy.boundaries();
     let paths = boundaries.iter().map(|path| path.as_path());
     let shown: Vec<&Path> = paths

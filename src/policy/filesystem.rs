@@ -159,6 +159,7 @@ impl Filesystem {
             .iter()
             .map(|Named { entry, way }| (*entry, &*way.end));
         policy.warnings.extend(wide::warnings(granted, host));
+        policy.warn_of_void_denies(host, &mut resolver);
         policy.warn_of_hard_links();
         policy.warn_of_planted_links(deny_read.iter().chain(&deny_write), &mut resolver);
         policy.forget_unwritable(&deny_write);
@@ -295,6 +296,10 @@ impl Filesystem {
                     None => self.push(list, Rule::new(entry, path)),
                 },
                 Err(_) if is_missing(way) => self.missing(entry, way, missing),
+                Err(error) if way.found == Err(Errno::ENAMETOOLONG) => {
+                    let what = "is too long: a name has 255 bytes at most, a path 4095";
+                    return Err(path::entry_error(entry, what).source(error));
+                }
                 Err(error) => {
                     return Err(path::entry_error(entry, "cannot be resolved")
                         .call(format!("realpath({})", way.end.display()), error));

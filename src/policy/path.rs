@@ -11,7 +11,7 @@ use nix::errno::Errno;
 
 use super::host::Host;
 use crate::error::{Error, Kind, Result};
-use crate::settings::{Entry, shown};
+use crate::settings::{Entry, quoted, shown};
 
 /// A path that exists: absolute, free of links, `.` and `..`, with the identity of what it
 /// named when it was resolved. A launch that finds something else there ends.
@@ -400,6 +400,9 @@ fn plain(path: &Path) -> PathBuf {
     path.components().collect()
 }
 
+/// A text from this length on, in bytes, is shown in part.
+const LONG: usize = 512;
+
 /// Starts an error about one entry, with the place it stands at.
 pub fn entry_error(entry: &Entry, what: &str) -> Error {
     let origin = &entry.origin;
@@ -408,10 +411,11 @@ pub fn entry_error(entry: &Entry, what: &str) -> Error {
         None => String::new(),
     };
     let name = origin.name();
-    Error::new(
-        Kind::Settings,
-        format!("{place}{name} `{}`: {what}", entry.text),
-    )
+    let text = match entry.text.len() {
+        0..LONG => format!("`{}`", entry.text),
+        _ => quoted(&entry.text),
+    };
+    Error::new(Kind::Settings, format!("{place}{name} {text}: {what}"))
 }
 
 #[cfg(test)]

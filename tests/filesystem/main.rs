@@ -9,6 +9,7 @@ mod git;
 mod links;
 mod mounts;
 mod names;
+mod odd;
 mod patterns;
 mod planted;
 mod property;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::harness::{Killed, Ran, Scratch, canary, is_root, probe, run, wait_until};
-use super::{graded, probes};
+use super::{GRADES, graded, probes};
 
 /// Attacks that take every cover off that the attacker made itself. Of the others, some act on
 /// one kind of cover, and some are refused by the kernel to whoever has no more rights than a
@@ -246,6 +246,42 @@ fn no_attack_uncovers_what_settings_deny() {
         for ((_, prey), answer) in umounts {
             assert_eq!(answer, expected, "{grade} {prey}");
         }
+    }
+}
+
+#[test]
+fn no_attack_brings_back_what_a_hidden_root_has_no_name_for() {
+    let attacked = Path::new("/tmp");
+    for grade in GRADES {
+        let scratch = Scratch::new("root");
+        let secret = canary();
+        let file = scratch.file("hidden/key", &secret);
+        let around = scratch.path("hidden");
+        let relative = file.strip_prefix(attacked).expect("tests work there");
+        let words = [
+            format!("hidden={}//{}", attacked.display(), relative.display()),
+            format!("hidden=/./{}", file.display()),
+            format!("hidden={}//hidden/key", scratch.marker()),
+            word("hidden", &around),
+        ];
+        let srt = || {
+            let srt = graded(&scratch, grade).deny_read("/").allow_read(".");
+            srt.allow_read(probes()).env("PYTHONPATH", probes())
+        };
+        let ran = srt().run(&attack(&[], &words)).succeeds();
+        let answers = answers(&ran);
+        assert!(answers.len() >= 60, "{} {}", answers.len(), ran.stderr);
+        assert_eq!(came_through(&answers), [""; 0], "{grade}");
+        assert!(!ran.shows(&secret));
+        assert_eq!(fs::read_to_string(&file).expect("it is there"), secret);
+        // The same attacks on what is shown read it: the file is no different.
+        let shown = srt().allow_read(&around);
+        let ran = shown.run(&attack(&[], &words)).succeeds();
+        assert!(
+            came_through(&self::answers(&ran)).len() > 5,
+            "{}",
+            ran.stdout
+        );
     }
 }
 

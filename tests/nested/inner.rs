@@ -198,6 +198,44 @@ fn stores_of_secrets_are_those_the_outer_run_hides() {
 }
 
 #[test]
+fn reading_is_closed_by_the_outer_run_and_not_by_the_inner() {
+    let scratch = Scratch::new("closed");
+    let cwd = scratch.dir("cwd");
+    let secret = canary();
+    scratch.file("cwd/mine", "mine\n");
+    let other = scratch.file("other/f", &secret);
+    let closed =
+        json!({ "nested": "inner", "filesystem": { "denyRead": ["/"], "allowRead": ["."] }});
+    let closed = settings(&scratch, "closed", &closed);
+    let open = settings(&scratch, "open", &json!({ "nested": "inner" }));
+    let script = "cat mine ../other/f; ls ..; test -e /home || echo closed";
+    for srt in outer(&scratch) {
+        let ran = srt.run(&inner(&open, script));
+        assert!(ran.shows(&secret), "{}", ran.stderr);
+    }
+    for srt in outer(&scratch) {
+        let ran = srt.run(&inner(&closed, "cat mine"));
+        let ran = ran.is_refused("cannot hide / inside a sandbox");
+        assert!(
+            ran.stderr.contains("settings of the sandbox around"),
+            "{}",
+            ran.stderr
+        );
+    }
+    let grants = [cwd, SRT.into(), open.clone()];
+    for srt in outer(&scratch) {
+        let srt = grants.iter().fold(srt.deny_read("/"), Srt::allow_read);
+        let ran = srt.run(&inner(&open, script)).succeeds();
+        assert_eq!(
+            ran.stdout, "mine\ncwd\nopen.json\nclosed\n",
+            "{}",
+            ran.stderr
+        );
+    }
+    assert_eq!(fs::read_to_string(other).expect("it is there"), secret);
+}
+
+#[test]
 fn an_empty_file_is_not_taken_for_a_hidden_one() {
     let scratch = Scratch::new("empty");
     let file = scratch.file("empty", "");

@@ -187,12 +187,16 @@ pub(crate) fn witnesses(scratch: &Scratch, package: &Path) -> Vec<Lists> {
         new([&["t/a/**"], &[], &[], &[]]),
         new([&["t/[x]"], &[], &[], &[]]),
         new([&["t/note/"], &[], &["t"], &["t/a/note/"]]),
+        // With what programs need named, both start; without, one does.
         new([
             &["/"],
-            &["/usr", "/bin", "/lib", "/lib64", "/etc", package, "t/a"],
-            &[],
+            &[
+                "/usr", "/bin", "/lib", "/lib64", "/etc", package, "t/a", "cwd",
+            ],
+            &["t/a/c"],
             &[],
         ]),
+        new([&["/"], &["t/a", "cwd"], &[], &[]]),
         new([&["cwd"], &[], &[], &[]]),
         new([&[], &[], &["/"], &["t/a"]]),
     ]

@@ -45,6 +45,38 @@ fn trust_is_asked_for_on_a_terminal_and_no_is_no() {
 }
 
 #[test]
+fn a_project_nobody_trusts_may_close_reading_and_shows_no_more_than_itself() {
+    let user = User::new("closes");
+    for name in ["project/own", "project/kept", "other/file", "home/notes"] {
+        user.write(name, "text\n");
+    }
+    let reads = |name| user.reads(&[], name);
+    assert!(reads("project/own") && reads("other/file") && reads("home/notes"));
+    let grants = r#"".", "../other", "kept", "~/notes""#;
+    for closing in [
+        format!(r#"{{"filesystem":{{"denyRead":["/"],"allowRead":[{grants}]}}}}"#),
+        r#"{"extends":["read-closed"]}"#.to_owned(),
+    ] {
+        user.project(&closing);
+        user.settings("{}");
+        assert!(reads("project/own") && reads("project/kept"), "{closing}");
+        assert!(!reads("other/file") && !reads("home/notes"), "{closing}");
+        // What the user hides stays hidden.
+        user.settings(r#"{"filesystem":{"denyRead":["../project/kept"]}}"#);
+        assert!(reads("project/own") && !reads("project/kept"), "{closing}");
+        user.settings(r#"{"filesystem":{"denyRead":["/"],"allowRead":["../project/own"]}}"#);
+        let ran = user.run(&["true"]);
+        ran.is_refused("is hidden by `filesystem.denyRead`");
+    }
+    user.settings("{}");
+    user.project(&format!(
+        r#"{{"filesystem":{{"denyRead":["/"],"allowRead":[{grants}]}}}}"#
+    ));
+    user.trust();
+    assert!(reads("project/own") && reads("other/file") && reads("home/notes"));
+}
+
+#[test]
 fn without_a_terminal_there_is_no_question() {
     let user = with_a_grant("no-terminal");
     let ran = user.run(&["ctl", "trust"]);

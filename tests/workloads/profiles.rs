@@ -48,6 +48,44 @@ fn npm_installs_with_the_profile_node() {
 }
 
 #[test]
+fn npm_installs_and_node_runs_where_reading_is_closed() {
+    let Some(npm) = Npm::find() else {
+        return skip("npm does not run here");
+    };
+    let scratch = Scratch::new("read-closed-node");
+    let project = scratch.path("project");
+    scratch.file("project/package.json", r#"{"name":"demo"}"#);
+    let words = [
+        "npm",
+        "install",
+        "express",
+        "--registry",
+        &npm.registry,
+        "--loglevel",
+        "http",
+    ];
+    let ran = run(outside(&words, &scratch).current_dir(scratch.dir("outside")));
+    if ran.status != 0 {
+        return skip("npm's registry does not answer outside either");
+    }
+    let asked = hosts(&ran, "http fetch", "://");
+    let srt = || {
+        let srt = with_profile(&scratch, "node", &asked).flags(&["--profile", "read-closed"]);
+        srt.allow_write(&project).current_dir(&project)
+    };
+    let ran = run(&mut srt().into_command(&words));
+    if ran.shows("is hidden by filesystem.denyRead") {
+        return skip("npm lies where no profile shows it");
+    }
+    ran.succeeds();
+    let serve = "const server = require('express')().get('/', (_, to) => to.send('served')); \
+                 const s = server.listen(0, () => fetch(`http://127.0.0.1:${s.address().port}`) \
+                 .then(answer => answer.text()).then(text => { console.log(text); s.close(); }))";
+    let ran = run(&mut srt().into_command(&["node", "-e", serve])).succeeds();
+    assert_eq!(ran.stdout, "served\n", "{}", ran.stderr);
+}
+
+#[test]
 fn the_profile_node_names_the_registry_that_npm_asks_by_itself() {
     let none = [
         "--userconfig",

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use super::rules::{List, Rule};
 use super::{Access, Filesystem, Named, in_private_tree};
+use crate::policy::host::Host;
 use crate::policy::path::{Link, Resolver, Way};
 use crate::policy::secrets;
-use crate::settings::Origin;
+use crate::settings::{Origin, shown};
 
 /// A `*` in the last name stands for anything.
 const BASE: &[&str] = include!(concat!(env!("OUT_DIR"), "/base.rs"));
@@ -20,6 +21,15 @@ impl Filesystem {
         for place in BASE.iter().copied().map(PathBuf::from) {
             for place in secrets::expanded(place) {
                 let way = resolver.way(&place);
+                // A command of an earlier run could have made it lead to anything.
+                if way.links.iter().any(|link| self.is_replaceable(&link.path)) {
+                    self.notes.push(format!(
+                        "{} is not shown with the base set: it leads over a link in a writable \
+                         directory",
+                        shown(&place)
+                    ));
+                    continue;
+                }
                 self.lead(&way);
                 if let Ok(path) = way.real()
                     && !in_private_tree(path.as_path())
@@ -33,6 +43,28 @@ impl Filesystem {
                     };
                     self.push(List::Base, rule);
                 }
+            }
+        }
+    }
+
+    /// Says where a grant shows all that a rule for `/` or for the home hides, as one of the
+    /// working directory does that is meant for a project.
+    pub(super) fn warn_of_void_denies(&mut self, host: &Host, resolver: &mut Resolver) {
+        let home = host.home.as_deref().map(|home| resolver.way(home).end);
+        for top in [Some(PathBuf::from("/")), home].into_iter().flatten() {
+            let hiding = self.at(&top, &[List::DenyRead]).into_iter().next();
+            let lists = [List::AllowRead, List::AllowWrite];
+            let showing = self.at(&top, &lists).into_iter().next();
+            if let (Some(hiding), Some(showing)) = (hiding, showing) {
+                let warning = format!(
+                    "{} `{}` shows all of {}, which {} `{}` hides",
+                    showing.origin.name(),
+                    showing.entry,
+                    shown(&top),
+                    hiding.origin.name(),
+                    hiding.entry
+                );
+                self.warnings.push(warning);
             }
         }
     }
