@@ -90,10 +90,12 @@ impl Host {
         Ok(())
     }
 
-    /// Returns the working directory by the name the caller uses, where that leads there.
+    /// Returns the working directory by the name the caller uses, where that is another one and
+    /// leads there.
     pub fn named_cwd(&self) -> Option<&Path> {
         let named = Path::new(self.var("PWD")?);
-        (named.is_absolute() && path::way(named).end == self.cwd).then_some(named)
+        let is_other = named.is_absolute() && named != self.cwd;
+        (is_other && path::way(named).end == self.cwd).then_some(named)
     }
 
     /// Returns a variable of the environment, unless it is empty.

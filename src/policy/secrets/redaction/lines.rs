@@ -75,7 +75,8 @@ fn settings(text: &str) -> Vec<&str> {
         };
         at = end + ending;
         let backslashes = line.len() - line.trim_end_matches('\\').len();
-        if backslashes.is_multiple_of(2) || is_comment(&text[start..end]) {
+        let is_first = text[start..end].len() == line.len();
+        if backslashes.is_multiple_of(2) || is_first && is_comment(line) {
             settings.push(&text[start..at]);
             start = at;
         }
@@ -234,6 +235,7 @@ fn secret(line: &str) -> Option<&str> {
         let after = &rest[at..];
         // A colon alone may be a part of a word, as in `cargo:token`.
         let is_assignment = after.starts_with('=')
+            || rest[..at].ends_with(['"', '\''])
             || after[1..].starts_with([' ', '\t', '"', '\''])
             || after.len() == 1;
         rest = &rest[at + 1..];
@@ -290,7 +292,8 @@ fn first_setting(line: &str) -> (&str, &str) {
 /// Tells whether a value may go on in lines that cannot be told by how far they are indented.
 fn is_open(value: &str) -> bool {
     let unclosed = |quote: char| value.matches(quote).count() % 2 == 1;
-    let starts = ["\"\"\"", "'''", "<<"];
+    // A star stands for what YAML has named elsewhere.
+    let starts = ["\"\"\"", "'''", "<<", "*"];
     let is_start = starts.iter().any(|start| value.starts_with(start));
     is_start || unclosed('"') || unclosed('\'')
 }

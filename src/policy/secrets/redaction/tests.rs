@@ -1,3 +1,5 @@
+use std::time::Instant;
+
 use super::*;
 
 /// Lines of a file, and what is left of them.
@@ -104,6 +106,7 @@ fn a_secret_whose_end_cannot_be_told_leaves_nothing() {
         "password: \"a\nabc\"\n",
         "token = [\n\"abc\"\n",
         "[sendemail] smtpPass = abc]\nx = 1\n",
+        "x: &t abc\nnpmAuthToken: *t\n",
         "x = [\n  { a = 1,\n    token = \"abc\" }\n]\n",
     ];
     for text in open {
@@ -123,6 +126,8 @@ fn a_secret_that_goes_on_in_other_lines_goes_with_them() {
         ("tokens:\n- abc\n- abc\nx: 1\n", "x: 1\n"),
         ("a: { token:\n abc }\nx: 1\n", "x: 1\n"),
         ("a: {\"token\":\"abc\"}\nx: 1\n", "x: 1\n"),
+        ("a: {\"tokens\":[\"abc\"]}\nx: 1\n", "x: 1\n"),
+        ("{\"a\":{\"pwd\":1234}}\nx: 1\n", "x: 1\n"),
         ("? npmAuthToken\n: abc\nx: 1\n", "x: 1\n"),
         ("xPassword=\\\nabc\nx=1\n", "x=1\n"),
         ("xPass\\\n  word=abc\nx=1\n", "x=1\n"),
@@ -336,4 +341,41 @@ fn elements_go_whole_and_what_is_left_is_well_formed() {
         redact(Form::Xml, comment),
         Redaction::Part("<s><x/></s>".to_owned())
     );
+}
+
+#[test]
+fn no_text_takes_long() {
+    let pieces = [
+        "://",
+        "://a:b ",
+        "a@",
+        "//\\\n",
+        "\\\n",
+        "a=",
+        "token:",
+        "{",
+        "\"",
+        "[token=",
+        "#",
+        " #",
+        "<a>",
+        "</",
+        "<servers>",
+        "eyJ1",
+        "a:b@c ",
+        "https://a:b@c/t/d,",
+        "token=\n\n",
+        "-",
+        "\r",
+    ];
+    for piece in pieces {
+        let text = piece.repeat((1 << 15) / piece.len());
+        let text = format!("{text} @ x\ntoken=1\n");
+        for form in [Form::Lines, Form::Json, Form::Xml] {
+            let start = Instant::now();
+            redact(form, &text);
+            // A tenth of a second, where each character is looked at a few times.
+            assert!(start.elapsed().as_secs() < 5, "{piece:?} {form:?}");
+        }
+    }
 }

@@ -31,18 +31,23 @@ fn is_between(character: char) -> bool {
 
 /// Tells whether `scheme://user:pass` breaks off before its host, and an `@` comes later.
 fn has_split_userinfo(line: &str) -> bool {
-    let after = line
+    let Some(last) = line.rfind('@') else {
+        return false;
+    };
+    let schemes = line
         .match_indices("://")
-        .map(|(at, scheme)| &line[at + scheme.len()..]);
-    after.into_iter().any(|rest| {
-        let Some(end) = rest.find(is_between) else {
+        .map(|(at, scheme)| at + scheme.len());
+    schemes.take_while(|start| *start < last).any(|start| {
+        let rest = &line[start..];
+        // No further: a file of schemes alone would be read again for each.
+        let end = rest.find(|c| is_between(c) || matches!(c, '/' | '?' | '#' | '@'));
+        let Some(end) = end.filter(|end| rest[*end..].starts_with(is_between)) else {
             return false;
         };
         let authority = rest[..end].trim_end_matches(CLOSING);
         let password = authority.split_once(':').map(|(_, password)| password);
-        let is_open = !authority.contains(['/', '?', '#', '@']);
         let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        is_open && password.is_some_and(|text| !is_port(text)) && rest[end..].contains('@')
+        password.is_some_and(|text| !is_port(text)) && start + end < last
     })
 }
 
