@@ -3,9 +3,11 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod cases;
 mod closed;
 mod entries;
 mod git;
+mod leaks;
 mod links;
 mod mounts;
 mod names;
@@ -22,8 +24,10 @@ mod tmpdir;
 mod writes;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use harness::{Ran, Srt};
 
@@ -48,6 +52,23 @@ fn state(file: &Path) -> (String, [u64; 4], [i64; 2]) {
     let meta = fs::symlink_metadata(file).expect("the test made it");
     let numbers = [meta.ino(), meta.mode().into(), meta.size(), meta.nlink()];
     (content(file), numbers, [meta.mtime(), meta.ctime()])
+}
+
+/// Runs a script that prints a line, and has `act` do something with it while the command waits.
+#[track_caller]
+fn during(srt: Srt, script: &str, act: impl FnOnce(&str)) -> Ran {
+    let script = format!("{script}; read line; true");
+    let ran = srt.watched(&["sh", "-c", &script], |srt| {
+        let srt = srt.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = srt.stderr(Stdio::piped()).spawn().expect("srt is built");
+        let mut line = String::new();
+        let stdout = child.stdout.as_mut().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("UTF-8");
+        act(line.trim_end());
+        drop(child.stdin.take());
+        child.wait_with_output().expect("our child").into()
+    });
+    ran.succeeds()
 }
 
 /// Runs a Python script inside, with `words` as its arguments.

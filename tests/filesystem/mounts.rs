@@ -213,3 +213,60 @@ fn no_mount_travels_out_of_the_sandbox() {
     assert_eq!(read("after"), read("before"));
     assert!(listing(&work).is_empty());
 }
+
+#[test]
+fn what_the_host_mounts_later_stays_outside_and_what_it_unmounts_is_gone() {
+    let scratch = Scratch::new("later");
+    for name in ["w/late", "w/early"] {
+        scratch.dir(name);
+    }
+    let inside = "echo x > w/early/f; touch w/ready; until test -e w/go; do sleep 0.01; done; ls w/late; echo x > w/late/f";
+    let host = "mount -t tmpfs t w/early && { \"$@\" & } && until test -e w/ready; do sleep 0.01; done
+        mount -t tmpfs t w/late && touch w/late/marker && ls w/early && umount w/early && touch w/go; wait
+        ls w/late; umount w/late; ls w/late; rm -f w/go w/ready w/late/f";
+    let namespace = if is_root() { "-m" } else { "-rm" };
+    let words = ["unshare", namespace, "--propagation", "shared"];
+    let words = [&words[..], &["sh", "-c", host, "sh"]].concat();
+
+    let mut plain = std::process::Command::new("unshare");
+    let slave = ["-m", "--propagation", "slave", "sh", "-c", inside];
+    plain.args(slave).current_dir(scratch.path(""));
+    let control = harness::run(&mut wrapped(&words, &plain)).succeeds();
+    assert_eq!(
+        control.stdout, "f\nmarker\nf\nmarker\n",
+        "{}",
+        control.stderr
+    );
+
+    let ran = writing(&scratch, "w").watched(&["sh", "-c", inside], |srt| {
+        harness::run(&mut wrapped(&words, srt))
+    });
+    assert_eq!(ran.stdout, "f\nmarker\nf\n", "{}", ran.stderr);
+}
+
+#[test]
+fn a_working_directory_on_an_overlay_or_a_mount_of_its_own_works() {
+    let scratch = Scratch::new("own-mount");
+    for name in ["tmpfs", "overlay"] {
+        let dir = scratch.dir(name);
+        let mount = match name {
+            "tmpfs" => "true",
+            _ => {
+                "mkdir l u w m && echo q > l/q && mount -t overlay o -o userxattr,lowerdir=l,upperdir=u,workdir=w m && cd m && touch q"
+            }
+        };
+        let prepare = format!("mount -t tmpfs t {0} && cd {0} && {mount}", dir.display());
+        let srt = Srt::new(&scratch).allow_write(".");
+        let script = "echo x > x && mkdir d && mv x d/y && cat d/y && pwd; touch ../../out";
+        let ran = after(&prepare, srt, script);
+        let end = if name == "tmpfs" { name } else { "overlay/m" };
+        let here = scratch.path(end);
+        assert_eq!(
+            ran.stdout,
+            format!("x\n{}\n", here.display()),
+            "{}",
+            ran.stderr
+        );
+        assert_ne!(ran.status, 0, "nothing beside it is granted");
+    }
+}

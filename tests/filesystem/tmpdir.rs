@@ -1,11 +1,9 @@
 //! `TMPDIR` always names a directory that exists, is private to the run, and goes with it.
 
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use super::harness::{Scratch, Srt, canary, outside, run, skip, wrapped};
-use super::listing;
+use super::{during, listing};
 
 #[test]
 fn tmpdir_exists_is_private_and_goes_with_the_run() {
@@ -209,22 +207,10 @@ fn a_known_name_in_tmp_is_not_followed_elsewhere() {
 fn the_tmpdir_of_a_run_is_out_of_reach_of_every_other() {
     let scratch = Scratch::new("tmpdir-of-others");
     let canary = canary();
-    let script = format!("echo {canary} >$TMPDIR/f; echo $TMPDIR/f; read line; true");
-    let one = Srt::new(&scratch);
-    one.watched(&["sh", "-c", &script], |srt| {
-        let mut one = srt
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("srt is built");
-        let mut file = String::new();
-        let stdout = one.stdout.as_mut().expect("piped");
-        BufReader::new(stdout).read_line(&mut file).expect("UTF-8");
-        is_out_of_reach(file.trim(), &canary);
-        drop(one.stdin.take());
-        one.wait_with_output().expect("our child").into()
-    })
-    .succeeds();
+    let script = format!("echo {canary} >$TMPDIR/f; echo $TMPDIR/f");
+    during(Srt::new(&scratch), &script, |file| {
+        is_out_of_reach(file, &canary);
+    });
 }
 
 /// Expects that no other run reads the file or moves it away.
