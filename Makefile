@@ -34,6 +34,7 @@ check: ## what CI checks besides tests: format, lints, documentation, licences
 	fi
 
 bench: ## run the benchmarks
+	$(CARGO) bench --locked --features test-hooks --bench files
 	$(CARGO) bench --locked
 
 doc: ## build the library's documentation, target/doc

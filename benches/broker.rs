@@ -3,23 +3,19 @@
 //! Without it runs the same `srt` under `allowAllUnixSockets`, where no call is stopped.
 
 mod report;
+mod work;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Instant;
 
 use report::{Limit, Line, median, publish};
+use work::{Build, repository, time};
 
 /// Runs of each, in turns.
 const LAUNCHES: usize = 80;
 const WALKS: usize = 20;
 const BUILDS: usize = 20;
 const ROUNDS: usize = 5;
-
-const FILES: usize = 50_000;
-
-/// Libraries of the crate that is built, each by a compiler of its own.
-const LIBRARIES: usize = 6;
 
 /// Prints the seconds that 10,000 connections over loopback take.
 const CONNECT: &str = r"
@@ -50,7 +46,9 @@ fn main() -> ExitCode {
         time(&mut srt.command(&["git", "-C", path, "status", "--short"]))
     });
     let build = Build::new(&scratch);
-    let built = compare(BUILDS, &with, &without, |srt| build.time_with(srt));
+    let built = compare(BUILDS, &with, &without, |srt| {
+        build.time(|words| srt.command(words))
+    });
     let words = ["python3", "-c", CONNECT];
     let mut direct = Command::new(words[0]);
     direct.args(&words[1..]);
@@ -125,89 +123,6 @@ fn compare(runs: usize, one: &Srt, other: &Srt, measure: impl Fn(&Srt) -> f64) -
         ones.push(measure(one));
     }
     median(ones) / median(others)
-}
-
-fn repository(scratch: &Path) -> PathBuf {
-    let path = scratch.join("repository");
-    for number in 0..FILES {
-        let directory = path.join((number / 500).to_string());
-        if number % 500 == 0 {
-            std::fs::create_dir_all(&directory).expect("the temporary directory is writable");
-        }
-        std::fs::write(directory.join(number.to_string()), "x").expect("the directory is ours");
-    }
-    for words in [&["init", "-q"][..], &["add", "-A"]] {
-        let mut git = Command::new("git");
-        let status = git.arg("-C").arg(&path).args(words).status();
-        assert!(status.expect("git is installed").success());
-    }
-    path
-}
-
-/// A workspace without dependencies to fetch.
-struct Build {
-    path: PathBuf,
-    cargo: PathBuf,
-}
-
-impl Build {
-    fn new(scratch: &Path) -> Self {
-        let path = scratch.join("crates");
-        let write = |name: String, text: String| {
-            let file = path.join(name);
-            let parent = file.parent().expect("a file has one");
-            std::fs::create_dir_all(parent).expect("the temporary directory is writable");
-            std::fs::write(file, text).expect("the directory is ours");
-        };
-        let package = |name: &str| {
-            format!("[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n")
-        };
-        let mut manifest = package("whole") + "[workspace]\n[dependencies]\n";
-        for number in 0..LIBRARIES {
-            let name = format!("part{number}");
-            write(format!("{name}/Cargo.toml"), package(&name));
-            let text = "pub fn sorted(mut all: Vec<String>) -> Vec<String> { all.sort(); all }\n";
-            write(format!("{name}/src/lib.rs"), text.to_owned());
-            manifest += &format!("{name} = {{ path = \"{name}\" }}\n");
-        }
-        write("Cargo.toml".to_owned(), manifest);
-        let text = "fn main() { std::process::exit(part0::sorted(Vec::new()).len() as i32) }\n";
-        write("src/main.rs".to_owned(), text.to_owned());
-        // The command of that name on PATH may need a HOME.
-        let sysroot = Command::new("rustc").args(["--print", "sysroot"]).output();
-        let sysroot = sysroot.expect("rustc built this").stdout;
-        let sysroot = String::from_utf8(sysroot).expect("the path is UTF-8");
-        Self {
-            path,
-            cargo: Path::new(sysroot.trim()).join("bin/cargo"),
-        }
-    }
-
-    /// Builds all of it and returns the seconds.
-    fn time_with(&self, srt: &Srt) -> f64 {
-        let target = self.path.join("target");
-        drop(std::fs::remove_dir_all(&target));
-        let cargo = self.cargo.to_str().expect("the path is UTF-8");
-        let mut command = srt.command(&[cargo, "build", "--offline", "--quiet"]);
-        command
-            .current_dir(&self.path)
-            .env("CARGO_HOME", self.path.join("home"))
-            .env("CARGO_TARGET_DIR", &target)
-            .env("RUSTC", self.cargo.with_file_name("rustc"));
-        time(&mut command)
-    }
-}
-
-fn time(command: &mut Command) -> f64 {
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let start = Instant::now();
-    let status = command.status().expect("srt was built");
-    let taken = start.elapsed().as_secs_f64();
-    assert!(status.success(), "{command:?}");
-    taken
 }
 
 fn printed(command: &mut Command) -> f64 {
