@@ -280,6 +280,81 @@ mod each_layer {
     }
 
     #[test]
+    fn denied_names_stay_in_their_places_by_mounts_alone() {
+        for layers in MOUNTS {
+            let scratch = Scratch::new("places");
+            let work = scratch.dir("work");
+            scratch.file("work/a/denied", "original");
+            scratch.file("work/new", "new");
+            let script = "mv -f new a/denied; ln -f new a/denied; rm -f a/denied; mv a/denied x; mv a b; rm -rf a; true";
+            let srt = || {
+                Srt::new(&scratch)
+                    .layers(layers)
+                    .allow_write(&work)
+                    .current_dir(&work)
+            };
+            let denied = srt().deny_write("a/denied");
+            denied.sh(script).succeeds();
+            assert_eq!(content(&work.join("a/denied")), "original", "{layers}");
+            srt().sh(script).succeeds();
+            assert!(!work.join("a").exists(), "{layers}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_again_below_a_hidden_directory_is_all_that_is_seen_by_mounts_alone() {
+        for layers in MOUNTS {
+            let scratch = Scratch::new("again");
+            scratch.file("top/x", "hidden-x");
+            scratch.file("top/in/y", "shown-y");
+            scratch.file("top/in/deep/z", "hidden-z");
+            let script =
+                "cat top/x top/in/y top/in/deep/z; touch top/n top/in/n top/in/deep/n; true";
+            let srt = || {
+                Srt::new(&scratch)
+                    .layers(layers)
+                    .current_dir(scratch.path(""))
+            };
+            let open = srt().sh(script).succeeds();
+            assert_eq!(open.stdout, "hidden-xshown-yhidden-z", "{layers}");
+            let ruled = srt()
+                .deny_read("top")
+                .allow_read("top/in")
+                .deny_read("top/in/deep");
+            assert_eq!(ruled.sh(script).succeeds().stdout, "shown-y", "{layers}");
+        }
+    }
+
+    #[test]
+    fn a_host_fifo_is_closed_to_writers_by_landlock_alone() {
+        for layers in ["both", "landlock"] {
+            let scratch = Scratch::new("fifo");
+            let fifo = scratch.path("fifo");
+            harness::outside(&format!("mkfifo {}", fifo.display())).succeeds();
+            // Opened for both ends, so that nobody waits for the other.
+            let script = format!(
+                "(exec 3<>{}) 2>/dev/null && echo open; true",
+                fifo.display()
+            );
+            let srt = || Srt::new(&scratch).layers(layers);
+            assert_eq!(srt().allow_write(&fifo).sh(&script).stdout, "open\n");
+            assert_eq!(srt().sh(&script).succeeds().stdout, "", "{layers}");
+        }
+    }
+
+    #[test]
+    fn device_nodes_cannot_be_made_by_either_layer() {
+        for layers in LANDLOCK {
+            let scratch = Scratch::new("nodes");
+            let work = scratch.dir("work");
+            let script = format!("mknod {0}/c c 1 3; mknod {0}/f p; true", work.display());
+            let srt = Srt::new(&scratch).layers(layers).allow_write(&work);
+            srt.sh(&script).succeeds();
+            assert_eq!(listing(&work), ["f"], "{layers}");
+        }
+    }
+
+    #[test]
     fn write_denies_below_a_grant_hold_by_mounts_alone() {
         for layers in MOUNTS {
             let scratch = Scratch::new("below");

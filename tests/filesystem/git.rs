@@ -77,6 +77,20 @@ fn change(dir: &Path, has_protected: bool) {
 }
 
 #[test]
+fn a_repository_with_a_configuration_for_each_working_tree_is_usable() {
+    if run(Command::new("git").arg("--version")).status != 0 {
+        return skip("git is not installed");
+    }
+    let scratch = Scratch::new("worktree-config");
+    let main = family(&scratch).join("main");
+    git(&main, "config extensions.worktreeConfig true").succeeds();
+    git(&main, "config --worktree core.abbrev 9").succeeds();
+    let srt = Srt::new(&scratch).allow_write(&main).current_dir(&main);
+    let script = "git status --porcelain -uno && git config core.abbrev";
+    assert_eq!(srt.sh(script).succeeds().stdout, "9\n");
+}
+
+#[test]
 fn an_index_made_inside_is_the_one_made_outside() {
     if run(Command::new("git").arg("--version")).status != 0 {
         return skip("git is not installed");

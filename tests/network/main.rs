@@ -112,6 +112,35 @@ fn no_name_leads_where_resolved_addresses_are_denied() {
 }
 
 #[test]
+fn rules_about_tmp_leave_the_proxies_reachable_and_nothing_of_theirs() {
+    in_a_world(
+        "rules_about_tmp_leave_the_proxies_reachable_and_nothing_of_theirs",
+        |world| {
+            let url = format!("http://{}/", world.address("app.test"));
+            let ask = format!(
+                "curl -sS -m 5 --noproxy '' {url} >/dev/null && ls -A /tmp; find /tmp -type s 2>/dev/null"
+            );
+            let seen = |srt: fn(harness::Srt) -> harness::Srt| {
+                let mut stdout = String::new();
+                let hits = world.hits(|| {
+                    let ran = srt(world.srt(&["app.test", "192.0.2.10"], &[])).sh(&ask);
+                    stdout = ran.stdout;
+                });
+                assert_eq!(hits, 1, "{stdout}");
+                stdout
+            };
+            let name = world.scratch.path("");
+            let name = name.file_name().expect("it has one").to_string_lossy();
+            assert!(seen(|srt| srt).contains(&*name), "/tmp is the host's");
+            let hidden = seen(|srt| srt.current_dir("/").deny_read("/tmp"));
+            assert!(hidden.lines().count() <= 1, "TMPDIR at most: {hidden}");
+            let granted = seen(|srt| srt.allow_write("/tmp"));
+            assert!(!granted.contains(".sock"), "{granted}");
+        },
+    );
+}
+
+#[test]
 fn nw_01_nw_02_programs_that_ignore_the_proxy_fail_at_once() {
     in_a_world(
         "nw_01_nw_02_programs_that_ignore_the_proxy_fail_at_once",
