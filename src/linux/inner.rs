@@ -93,8 +93,10 @@ fn check_files(policy: &Filesystem) -> Result<()> {
     }));
     match open.is_empty() {
         true => Ok(()),
-        false => Err(Error::of_lines(Kind::Settings, open)
-            .with_hint("deny it in the settings of the sandbox around too, or grant less here")),
+        false => Err(Error::of_lines(Kind::Settings, open).with_hint(
+            "deny it in the settings of the sandbox around too, or grant less here; a name that is \
+                        protected is opened by filesystem.allowProtected",
+        )),
     }
 }
 

@@ -137,6 +137,43 @@ fn what_a_protected_link_leads_to_stays_as_it_is() {
 }
 
 #[test]
+fn what_links_in_a_protected_directory_lead_to_stays_as_it_is() {
+    let scratch = Scratch::new("linked-inside");
+    let script = scratch.file("w/scripts/check.sh", "kept");
+    scratch.file("w/.git/HEAD", "ref: refs/heads/x\n");
+    for dir in ["w/.git/hooks", "w/.husky"] {
+        let dir = scratch.dir(dir);
+        symlink(scratch.path("w/scripts/check.sh"), dir.join("pre-commit"))
+            .expect("the name is free");
+    }
+    let granted = || Srt::new(&scratch).allow_write(scratch.path("w"));
+    let part = Srt::new(&scratch).allow_write(scratch.path("w/scripts"));
+    for srt in [granted(), part] {
+        change(&scratch, srt, std::slice::from_ref(&script)).succeeds();
+        assert_eq!(fs::read_to_string(&script).ok().as_deref(), Some("kept"));
+    }
+    let open = granted().set("filesystem.allowProtected", json!([".git/hooks", ".husky"]));
+    change(&scratch, open, std::slice::from_ref(&script)).succeeds();
+    assert!(fs::read_to_string(&script).ok().as_deref() != Some("kept"));
+}
+
+#[test]
+fn a_protected_link_to_all_that_is_granted_is_told_of() {
+    let scratch = Scratch::new("linked-root");
+    symlink(".", scratch.dir("w").join(".vscode")).expect("the name is free");
+    let srt = Srt::new(&scratch).allow_write(scratch.path("w"));
+    let ran = srt
+        .sh(&format!("echo x >{}/new", scratch.path("w").display()))
+        .fails();
+    assert!(
+        ran.stderr
+            .contains("filesystem.allowProtected `.vscode` opens it"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
 fn a_name_in_capital_letters_or_with_what_is_not_seen_is_the_same_name() {
     let scratch = Scratch::new("case");
     let names = [

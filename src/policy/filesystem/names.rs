@@ -28,6 +28,9 @@ pub struct Protected {
     pub name: &'static Name,
 }
 
+/// Links in one protected directory whose targets are protected too.
+const MAX_LINKS: usize = 1_000;
+
 /// Paths that one message names.
 const SHOWN: usize = 3;
 
@@ -220,6 +223,15 @@ impl Filesystem {
                 }
             }
         };
+        // A hook is often a link to a script of the project.
+        if way
+            .found
+            .is_ok_and(|found| found.kind == FileKind::Directory)
+        {
+            for link in links_in(real.as_path()) {
+                self.protect_name(link, name, adding, resolver);
+            }
+        }
         let holds_root = |root: &PathBuf| root.starts_with(real.as_path());
         let is_writable = self.access(real.as_path()) == Access::Write;
         if !is_writable && !adding.roots.iter().any(holds_root) {
@@ -231,6 +243,16 @@ impl Filesystem {
         self.warn_of_grants(&real, name);
         if real.id().kind == FileKind::File && way.names > 1 {
             adding.linked.push(real.as_path().to_owned());
+        }
+        if way.links.last().is_some_and(|link| link.path == path)
+            && adding.roots.iter().any(holds_root)
+        {
+            self.warnings.push(format!(
+                "{} leads to {real}, which is not written since {}; {KEY} `{}` opens it",
+                shown(&path),
+                name.reason,
+                name.text
+            ));
         }
         self.push(List::DenyWrite, rule(real.clone(), name));
         self.protected.push(Protected { path: real, name });
@@ -338,6 +360,13 @@ fn around(roots: &[PathBuf], protection: &Protection) -> Vec<(PathBuf, &'static 
         _ => None,
     });
     named.collect()
+}
+
+/// Lists the links in a directory.
+fn links_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = directory.read_dir().into_iter().flatten().flatten();
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    links.take(MAX_LINKS).map(|entry| entry.path()).collect()
 }
 
 /// Finds the repositories that roots lie in: their configuration may name what is in a root.

@@ -73,6 +73,11 @@ const WORTH: usize = 200;
 const MOST: usize = 64;
 
 impl Listing {
+    /// Tells whether nothing in the directory matters.
+    pub(super) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     pub(super) fn push(&mut self, entry: Entry<'_>) {
         let length = u8::try_from(entry.name.len()).unwrap_or(u8::MAX);
         let mut kind = 0;
@@ -105,11 +110,12 @@ pub(super) struct Cache {
     file: Option<PathBuf>,
     root: PathBuf,
     known: Vec<u8>,
-    /// Where the record of a directory starts.
-    index: HashMap<(u64, u64), usize>,
+    /// Where the record starts that is probably asked for next: a search goes the same way.
+    next: usize,
+    /// Where the record of a directory starts, made when one is not the next.
+    index: Option<HashMap<(u64, u64), usize>>,
     kept: Vec<u8>,
     has_new: bool,
-    hits: usize,
     /// Directories that are kept.
     count: usize,
     /// How many are worth a file.
@@ -138,7 +144,7 @@ impl Cache {
             && bytes.starts_with(&cache.title())
         {
             cache.known = bytes;
-            cache.index();
+            cache.next = cache.title().len();
         }
         cache.file = Some(file);
         cache
@@ -146,11 +152,15 @@ impl Cache {
 
     /// Returns what was found in a directory that is as it was.
     pub(super) fn get(&mut self, state: State) -> Option<Listing> {
-        let start = *self.index.get(&(state.dev, state.ino))?;
+        let is_next = record(&self.known[self.next..]).is_some_and(|next| next.state == state);
+        let start = match is_next {
+            true => self.next,
+            false => *self.index().get(&(state.dev, state.ino))?,
+        };
         let record = record(&self.known[start..]).filter(|record| record.state == state)?;
-        self.hits += 1;
         self.count += 1;
         let end = start + record.size();
+        self.next = end;
         self.kept.extend(&self.known[start..end]);
         Some(Listing {
             count: record.count,
@@ -184,13 +194,14 @@ impl Cache {
         let Some(file) = &self.file else {
             return;
         };
-        let is_other = self.has_new || self.hits != self.index.len();
+        let title = self.title();
+        let is_other = self.has_new || title.len() + self.kept.len() != self.known.len();
         if is_other
             && self.count >= self.worth
             && let Some(directory) = file.parent()
         {
             claim(directory);
-            drop(write(file, &[&self.title(), &self.kept]));
+            drop(write(file, &[&title, &self.kept]));
             forget_oldest(directory);
         }
     }
@@ -203,15 +214,17 @@ impl Cache {
         title
     }
 
-    fn index(&mut self) {
-        let mut at = self.title().len();
-        while let Some(record) = record(&self.known[at..]) {
-            self.index.insert((record.state.dev, record.state.ino), at);
-            at += record.size();
-        }
-        if at != self.known.len() {
-            self.index.clear();
-        }
+    fn index(&mut self) -> &HashMap<(u64, u64), usize> {
+        let title = self.title().len();
+        self.index.get_or_insert_with(|| {
+            let mut index = HashMap::new();
+            let mut at = title;
+            while let Some(record) = self.known.get(at..).and_then(record) {
+                index.insert((record.state.dev, record.state.ino), at);
+                at += record.size();
+            }
+            index
+        })
     }
 }
 

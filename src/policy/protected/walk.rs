@@ -1,14 +1,17 @@
 //! Looks for protected names in every directory that a command may write.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, makedev, open};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, makedev, open, openat, statx,
+};
 use rustix::io::Errno;
 
 use super::Protection;
@@ -68,6 +71,9 @@ pub const MAX_TIME: Duration = Duration::from_secs(20);
 /// Directories that are closed for what was not searched in them.
 const MAX_UNSEARCHED: usize = 64;
 
+/// Directories above one that are kept open.
+const MAX_OPEN: usize = 100;
+
 /// The kernel takes no longer path, so that nothing can be mounted there; PATH_MAX and room for
 /// a name below.
 const MAX_PATH: usize = 3_800;
@@ -117,6 +123,11 @@ pub fn find(roots: &Roots<'_>, protection: &Protection) -> Findings {
         buffer: vec![MaybeUninit::uninit(); 32 << 10],
         keeps_time: HashMap::new(),
         kinds: None,
+        ruled_names: roots
+            .ruled
+            .keys()
+            .filter_map(|path| path.file_name())
+            .collect(),
         left: 0,
         found: Findings::default(),
     };
@@ -138,6 +149,8 @@ struct Walk<'a> {
     keeps_time: HashMap<u64, bool>,
     /// The kinds of file systems by device, read when one is met below another.
     kinds: Option<HashMap<u64, String>>,
+    /// The last names of paths where another rule begins to hold.
+    ruled_names: HashSet<&'a OsStr>,
     /// Names that may still be looked at.
     left: usize,
     found: Findings,
@@ -153,17 +166,70 @@ enum Missed {
     TooMuch,
 }
 
+/// A directory that was looked at, which others are in.
+struct Around {
+    path: PathBuf,
+    dev: u64,
+    /// What is in it is found from here in less time than by its path.
+    open: Option<OwnedFd>,
+    levels: usize,
+}
+
+/// A directory to look at.
+struct Ahead {
+    around: Option<Rc<Around>>,
+    name: OsString,
+}
+
+impl Ahead {
+    fn path(&self) -> PathBuf {
+        match &self.around {
+            Some(around) => around.path.join(&self.name),
+            None => PathBuf::from(&self.name),
+        }
+    }
+
+    /// Asks for what is known of it, and never another machine.
+    fn look(&self) -> Result<Statx, Errno> {
+        let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+        let wanted = StatxFlags::TYPE | StatxFlags::UID | StatxFlags::INO | StatxFlags::CTIME;
+        match self.around.as_deref() {
+            Some(Around {
+                open: Some(open), ..
+            }) => statx(open, &*self.name, flags, wanted),
+            _ => statx(CWD, self.path(), flags, wanted),
+        }
+    }
+}
+
+impl Ahead {
+    fn open(&self) -> Option<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = match self.around.as_deref() {
+            Some(Around {
+                open: Some(open), ..
+            }) => openat(open, &*self.name, flags, Mode::empty()),
+            _ => openat(CWD, self.path(), flags, Mode::empty()),
+        };
+        opened.ok()
+    }
+}
+
 impl Walk<'_> {
     fn below(&mut self, root: &Path) {
-        let mut ahead = vec![(root.to_owned(), None)];
-        while let Some((dir, around)) = ahead.pop() {
-            match self.listing(&dir, around) {
-                Ok((listing, dev)) => self.take(&dir, &listing, dev, &mut ahead),
+        let mut ahead = vec![Ahead {
+            around: None,
+            name: root.into(),
+        }];
+        while let Some(next) = ahead.pop() {
+            match self.listing(&next) {
+                Ok((listing, _)) if listing.is_empty() => {}
+                Ok((listing, dev)) => self.take(next, &listing, dev, &mut ahead),
                 Err(Missed::Nothing) => {}
-                Err(Missed::Closed) => self.found.closed.push(dir),
+                Err(Missed::Closed) => self.found.closed.push(next.path()),
                 Err(Missed::TooMuch) => {
-                    let rest = ahead.drain(..).map(|(path, _)| path);
-                    let rest = rest.chain([dir]).collect();
+                    let rest = ahead.drain(..).chain([next]);
+                    let rest = rest.map(|left| left.path()).collect();
                     self.found.unsearched.extend(gathered(rest, root));
                 }
             }
@@ -171,50 +237,72 @@ impl Walk<'_> {
     }
 
     /// Notes what a directory holds and goes on to those in it.
-    fn take(
-        &mut self,
-        dir: &Path,
-        listing: &Listing,
-        dev: u64,
-        ahead: &mut Vec<(PathBuf, Option<u64>)>,
-    ) {
+    fn take(&mut self, dir: Ahead, listing: &Listing, dev: u64, ahead: &mut Vec<Ahead>) {
         let mut bare = 0;
+        let first = ahead.len();
+        let path = dir.path();
         for entry in listing.entries() {
             let name = OsStr::from_bytes(entry.name);
-            match entry.is_candidate.then(|| matching(dir, name)).flatten() {
+            let found = match entry.is_candidate {
+                true => matching(&path, name),
+                false => None,
+            };
+            match found {
                 Some(Match::Protected(found)) if self.protection.holds(found) => {
-                    self.found.named.push((dir.join(name), found));
+                    self.found.named.push((path.join(name), found));
                     continue;
                 }
                 Some(Match::Git) => {
-                    self.found.repositories.push(dir.join(name));
+                    self.found.repositories.push(path.join(name));
                     continue;
                 }
                 Some(Match::Unsearched) if entry.is_directory => continue,
                 Some(Match::Bare(part)) => bare |= part,
                 _ => {}
             }
-            if entry.is_directory {
-                let path = dir.join(name);
-                if self.roots.ruled.get(&*path) != Some(&Through::Leave) {
-                    ahead.push((path, Some(dev)));
-                }
+            if entry.is_directory && !self.is_left(&path, name) {
+                ahead.push(Ahead {
+                    around: None,
+                    name: name.to_owned(),
+                });
             }
         }
         if bare == BARE {
-            self.found.repositories.push(dir.to_owned());
+            self.found.repositories.push(path.clone());
+        }
+        if ahead.len() > first {
+            let levels = dir.around.as_ref().map_or(0, |around| around.levels + 1);
+            let open = (levels < MAX_OPEN).then(|| dir.open()).flatten();
+            let around = Rc::new(Around {
+                path,
+                dev,
+                open,
+                levels,
+            });
+            for found in &mut ahead[first..] {
+                found.around = Some(Rc::clone(&around));
+            }
         }
     }
 
-    /// Lists a directory, or recalls what is in it; `around` is the device of the one above.
-    fn listing(&mut self, path: &Path, around: Option<u64>) -> Result<(Listing, u64), Missed> {
-        if is_made_anew(path) {
+    /// Tells whether the search does not go on to a directory that a rule is about.
+    fn is_left(&self, dir: &Path, name: &OsStr) -> bool {
+        self.ruled_names.contains(name)
+            && self.roots.ruled.get(&*dir.join(name)) == Some(&Through::Leave)
+    }
+
+    /// Lists a directory, or recalls what is in it.
+    fn listing(&mut self, next: &Ahead) -> Result<(Listing, u64), Missed> {
+        let around = next.around.as_deref();
+        let length = around.map_or(0, |around| around.path.as_os_str().len());
+        // Trees of the kernel are at the top.
+        if length <= 1 && is_made_anew(&next.path()) {
             return Err(Missed::Nothing);
         }
-        if path.as_os_str().len() > MAX_PATH {
+        if length + next.name.len() > MAX_PATH {
             return Err(Missed::Closed);
         }
-        let found = look(path).map_err(|errno| match errno {
+        let found = next.look().map_err(|errno| match errno {
             Errno::NOENT | Errno::NOTDIR | Errno::LOOP => Missed::Nothing,
             _ => Missed::Closed,
         })?;
@@ -226,18 +314,18 @@ impl Walk<'_> {
             ino: found.stx_ino,
             changed: (found.stx_ctime.tv_sec, found.stx_ctime.tv_nsec),
         };
-        if around.is_some_and(|dev| dev != state.dev) {
-            self.cross(path, state.dev)?;
+        if around.is_some_and(|around| around.dev != state.dev) {
+            self.cross(&next.path(), state.dev)?;
         }
         let keeps_time = *self.keeps_time.entry(state.dev).or_insert_with(|| {
-            let found = rustix::fs::statfs(path);
+            let found = rustix::fs::statfs(&next.path());
             found.is_ok_and(|found| KEEPING_TIME.contains(&found.f_type))
         });
         let known = keeps_time.then(|| self.cache.get(state)).flatten();
         let listing = match known {
             Some(listing) => listing,
             None => {
-                let listing = self.read(path, &found)?;
+                let listing = self.read(&next.path(), &found)?;
                 if keeps_time {
                     self.cache.put(state, &listing);
                 }
@@ -314,12 +402,6 @@ impl Walk<'_> {
         }
         Ok(())
     }
-}
-
-/// Asks for what is known of a path, and never another machine.
-fn look(path: &Path) -> Result<Statx, Errno> {
-    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
-    rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS)
 }
 
 fn is_directory(directory: &OwnedFd, name: &[u8]) -> bool {
