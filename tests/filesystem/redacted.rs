@@ -372,6 +372,7 @@ fn what_cannot_be_read_or_taken_apart_is_hidden_with_a_warning() {
         let is_said = ran.shows(".npmrc is hidden: its secrets cannot be told");
         assert!(is_said || kind == "closed", "{kind}: {}", ran.stderr);
         let open = Srt::new(&scratch).allow_write("~").allow_write("~/.npmrc");
+        let open = open.with("filesystem.allowProtected", ".npmrc");
         let ran = open.sh(script);
         assert!(
             ran.stdout.contains(&canary),
