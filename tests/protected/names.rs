@@ -158,6 +158,21 @@ fn what_links_in_a_protected_directory_lead_to_stays_as_it_is() {
 }
 
 #[test]
+fn a_program_of_a_project_is_built_although_a_directory_of_programs_links_to_it() {
+    let scratch = Scratch::new("linked-program");
+    let program = scratch.file("w/target/tool", "old");
+    let bin = scratch.dir("home/.local/bin");
+    symlink(&program, bin.join("tool")).expect("the name is free");
+    let script = format!(
+        "cd {} && echo new >tool.new && mv tool.new tool",
+        scratch.path("w/target").display()
+    );
+    let srt = Srt::new(&scratch).allow_write(scratch.path("w"));
+    srt.sh(&script).succeeds();
+    assert_eq!(fs::read_to_string(&program).ok().as_deref(), Some("new\n"));
+}
+
+#[test]
 fn a_protected_link_to_all_that_is_granted_is_told_of() {
     let scratch = Scratch::new("linked-root");
     symlink(".", scratch.dir("w").join(".vscode")).expect("the name is free");

@@ -54,7 +54,6 @@ impl Filesystem {
         let found = self.search(&roots, protection, host, cache.as_deref());
         let mut names = found.named;
         names.extend(around(&roots, protection));
-        names.extend(protected::places(host, homes).filter(|(_, name)| protection.holds(name)));
         let mut git = Repository::of_user(host);
         let repositories = found.repositories.into_iter();
         for entry in repositories.chain(repositories_around(&roots)) {
@@ -68,9 +67,17 @@ impl Filesystem {
             roots,
             seen: HashSet::new(),
             linked: Vec::new(),
+            enters: true,
         };
         for (path, name) in names {
             self.protect_name(path, name, &mut adding, resolver);
+        }
+        // A link in `~/.local/bin` leads to a program that may be built in a project.
+        adding.enters = false;
+        for (path, name) in protected::places(host, homes) {
+            if protection.holds(name) {
+                self.protect_name(path, name, &mut adding, resolver);
+            }
         }
         for (path, text) in git.shown {
             self.show_instead(&path, text, resolver);
@@ -224,10 +231,7 @@ impl Filesystem {
             }
         };
         // A hook is often a link to a script of the project.
-        if way
-            .found
-            .is_ok_and(|found| found.kind == FileKind::Directory)
-        {
+        if adding.enters && real.id().kind == FileKind::Directory {
             for link in links_in(real.as_path()) {
                 self.protect_name(link, name, adding, resolver);
             }
@@ -350,6 +354,8 @@ struct Adding {
     seen: HashSet<PathBuf>,
     /// Files that have other names.
     linked: Vec<PathBuf>,
+    /// Whether what links in a directory lead to is protected too.
+    enters: bool,
 }
 
 /// Finds the protected names that roots lie in, or are.
