@@ -318,7 +318,7 @@ impl Walk<'_> {
             self.cross(&next.path(), state.dev)?;
         }
         let keeps_time = *self.keeps_time.entry(state.dev).or_insert_with(|| {
-            let found = rustix::fs::statfs(&next.path());
+            let found = rustix::fs::statfs(next.path());
             found.is_ok_and(|found| KEEPING_TIME.contains(&found.f_type))
         });
         let known = keeps_time.then(|| self.cache.get(state)).flatten();
