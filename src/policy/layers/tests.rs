@@ -207,12 +207,12 @@ fn a_project_file_that_nobody_trusts_never_widens() {
 }
 
 /// What the system's file allows to others: its lists as grants, all of the rest granted.
-fn as_bound(system: &Value) -> Value {
+fn as_bound(tree: &Tree, system: &Value) -> Value {
     let mut bound = system.clone();
     let all_hosts: Vec<&str> = ASKED.to_vec();
     for (section, list, all) in [
         ("network", "allowedDomains", json!(all_hosts)),
-        ("filesystem", "allowWrite", json!(["/tmp"])),
+        ("filesystem", "allowWrite", json!([tree.0])),
         ("env", "allow", json!([])),
     ] {
         let lists = bound[section].as_object_mut().expect("a section");
@@ -239,7 +239,7 @@ fn no_layer_goes_beyond_the_ceiling_of_the_system() {
         if generator.below(4) == 0 {
             user["env"]["deny"] = json!(["@secrets"]);
         }
-        let Ok(bound) = tree.policy([None, Some(&as_bound(&system)), None]) else {
+        let Ok(bound) = tree.policy([None, Some(&as_bound(&tree, &system)), None]) else {
             continue;
         };
         match tree.policy([Some(&system), Some(&user), project.as_ref()]) {
