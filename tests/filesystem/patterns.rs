@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::harness::{Scratch, Srt, canary, is_root, outside, skip};
+use super::harness::{Scratch, Srt, canary, is_root, outside, skip, wait_until};
 use super::{content, listing};
 
 /// A tree with a secret in files that patterns find in different ways.
@@ -279,17 +279,28 @@ fn what_is_closed_now_is_denied_all_the_same() {
         ))
         .succeeds();
     };
-    let read = "chmod 700 w/listed w/shut; cat w/listed/k.key w/shut/k.key";
+    // What cannot be looked at is not written either, so that the host opens it.
+    let read = ": >w/ready; for i in $(seq 500); do [ -x w/shut ] && break; sleep .01; done
+        cat w/listed/k.key w/shut/k.key";
+    let ready = scratch.path("cwd/w/ready");
     for pattern in ["w/listed/*.key", "w/*/k.key", "**/*.key"] {
         mode("444", "listed");
         mode("000", "shut");
-        let ran = Srt::new(&scratch)
-            .allow_write("w")
-            .deny_read(pattern)
-            .sh(read);
+        let ran = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                assert!(wait_until(|| ready.exists()), "it starts");
+                mode("700", "listed");
+                mode("700", "shut");
+            });
+            let srt = Srt::new(&scratch).allow_write("w").deny_read(pattern);
+            srt.sh(read)
+        });
         let shown = ran.stdout.matches(&canary).count();
-        assert_eq!(shown, usize::from(pattern == "w/listed/*.key"), "{pattern}");
+        assert_eq!(
+            shown,
+            usize::from(pattern == "w/listed/*.key"),
+            "{pattern}: {ran:?}"
+        );
+        fs::remove_file(&ready).expect("the run made it");
     }
-    mode("700", "listed");
-    mode("700", "shut");
 }
