@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use sandbox_runtime::policy::Host;
 use serde_json::{Value, json};
 
 use crate::draw::Draw;
@@ -85,6 +86,8 @@ impl Case {
     fn ours(&self, scratch: &Scratch) -> bool {
         let settings = ours::network(&self.allowed, &self.denied);
         let policy = ours::policy(scratch, &settings).expect("the entries are plain");
+        let own = Host::addresses().expect("the kernel tells them");
+        policy.network.learn_own_addresses(own);
         let target = ours::target(self.name, self.port).expect("the names are plain");
         let permit = policy.network.check(target).expect("the name is listed");
         permit.admit(self.to.address).is_ok()

@@ -92,6 +92,9 @@ impl Lists {
             true if writes && reopened => Some("path-reopened-stays-writable"),
             true if named(&self.deny_read) && named(&self.allow_write) => Some("path-named-twice"),
             true if any(&self.allow_write, "link-") => Some("path-grant-by-link"),
+            true if writes && self.allow_write.iter().any(Entry::is_pattern) => {
+                Some("path-write-pattern")
+            }
             _ => None,
         }
     }
@@ -148,7 +151,8 @@ impl Entry {
 
 fn covers(list: &[Entry], path: &str) -> bool {
     let path = Path::new(path);
-    list.iter().any(|entry| path.starts_with(&entry.name))
+    list.iter()
+        .any(|entry| entry.name == "/" || path.starts_with(&entry.name))
 }
 
 /// Returns lists that show each class of differences, and some where both must agree.
@@ -185,6 +189,7 @@ pub(crate) fn witnesses(scratch: &Scratch, package: &Path) -> Vec<Lists> {
         new([&[], &[], &["t/b", "t/b/link-in"], &[]]),
         new([&[], &[], &["t/*"], &[]]),
         new([&["t/a/**"], &[], &[], &[]]),
+        new([&["t/a/none/../*"], &[], &["t"], &[]]),
         new([&["t/[x]"], &[], &[], &[]]),
         new([&["t/note/"], &[], &["t"], &["t/a/note/"]]),
         // With what programs need named, both start; without, one does.
