@@ -5,8 +5,9 @@
 use std::fs;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, StatVfsMountFlags, StatxFlags, statfs, statvfs, statx};
+use rustix::fs::{AtFlags, CWD, StatVfsMountFlags, statfs, statvfs};
 
+use super::launch::mountinfo;
 use super::plan::Place;
 use super::support;
 use crate::error::{Error, Kind, Result};
@@ -115,11 +116,7 @@ fn is_covered(path: &Path, shown: &[&Path]) -> bool {
 
 /// Tells whether something is mounted at a path, which is not followed.
 fn is_mount(path: &Path) -> bool {
-    /// STATX_ATTR_MOUNT_ROOT of linux/stat.h.
-    const MOUNT_ROOT: u64 = 0x2000;
-    let flags = AtFlags::SYMLINK_NOFOLLOW;
-    statx(CWD, path, flags, StatxFlags::INO)
-        .is_ok_and(|found| found.stx_attributes.bits() & MOUNT_ROOT != 0)
+    mountinfo::is_mount(CWD, path, AtFlags::SYMLINK_NOFOLLOW).unwrap_or(false)
 }
 
 fn is_empty(path: &Path, shown: &[&Path]) -> bool {

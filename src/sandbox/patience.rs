@@ -6,9 +6,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 
 use crate::error::{Error, Kind, Result};
+use crate::linux::launch::mountinfo;
 use crate::linux::sys::{self, Forked};
 use crate::policy::{Host, Policy};
-use crate::settings::Settings;
+use crate::settings::{Settings, shown};
 
 /// Longest that looking at the paths of the settings may take, in milliseconds.
 const LIMIT: u16 = 5_000;
@@ -80,16 +81,13 @@ fn endless(waiting: &[String]) -> Error {
         .with_hint("a file server may be gone: unmount it or mount it anew, or take the entry out")
 }
 
-/// Lists the mounts of such file systems, as the kernel writes their names; see
-/// proc_pid_mounts(5).
+/// Lists the mounts of such file systems.
 fn waiting() -> Vec<String> {
-    let table = std::fs::read("/proc/self/mounts").unwrap_or_default();
-    let table = String::from_utf8_lossy(&table);
-    let places = table.lines().filter_map(|line| {
-        let mut fields = line.split(' ').skip(1);
-        let (place, kind) = (fields.next()?, fields.next()?);
-        let waits = WAITING.iter().any(|known| kind.starts_with(known)) && !NEAR.contains(&kind);
-        waits.then(|| format!("{place} ({kind})"))
+    let mounts = mountinfo::read().unwrap_or_default().into_iter();
+    let places = mounts.filter_map(|mount| {
+        let kind = mount.kind;
+        let waits = WAITING.iter().any(|known| kind.starts_with(known)) && !NEAR.contains(&&*kind);
+        waits.then(|| format!("{} ({kind})", shown(&mount.place)))
     });
     places.collect()
 }

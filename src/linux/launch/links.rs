@@ -8,10 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use nix::errno::Errno;
-use rustix::fs::{AtFlags, StatxFlags, readlinkat, statx};
+use rustix::fs::{AtFlags, readlinkat};
 use rustix::mount::{MoveMountFlags, move_mount};
 
 use super::failure::{At, Failure, Step};
+use super::mountinfo;
 use super::rootfs::{below_root, clone_tree, open};
 use crate::linux::sys::{self, MountAttr};
 use crate::policy::path::Link;
@@ -67,10 +68,7 @@ fn expect(root: &OwnedFd, link: &Link) -> Result<OwnedFd, Failure> {
 
 /// Tells whether a descriptor is of the top of a mount.
 fn is_mount(place: &OwnedFd) -> Result<bool, rustix::io::Errno> {
-    /// STATX_ATTR_MOUNT_ROOT of linux/stat.h.
-    const MOUNT_ROOT: u64 = 0x2000;
-    let found = statx(place, "", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
-    Ok(found.stx_attributes.bits() & MOUNT_ROOT != 0)
+    mountinfo::is_mount(place, Path::new(""), AtFlags::EMPTY_PATH)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,8 @@ pub(crate) struct Mount {
     pub(crate) place: PathBuf,
     /// Whether the mount itself is read-only.
     pub(crate) read_only: bool,
+    /// The kind of file system.
+    pub(crate) kind: String,
 }
 
 /// Reads the table.
@@ -103,6 +106,14 @@ fn alias_in(mount: &Mount, path: &RealPath, inner: &Path) -> Option<RealPath> {
     None
 }
 
+/// Tells whether what `path` leads to from `dir` is the top of a mount.
+pub(crate) fn is_mount(dir: impl AsFd, path: &Path, flags: AtFlags) -> Result<bool, Errno> {
+    /// STATX_ATTR_MOUNT_ROOT of linux/stat.h.
+    const MOUNT_ROOT: u64 = 0x2000;
+    let found = statx(dir, path, flags, StatxFlags::INO)?;
+    Ok(found.stx_attributes.bits() & MOUNT_ROOT != 0)
+}
+
 /// Returns the mount that `path` leads to, if the kernel tells (Linux 5.8).
 fn mount_id(path: &Path) -> Result<Option<u64>, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -121,12 +132,16 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let (id, _parent, device) = (text()?.parse().ok()?, text()?, text()?.to_owned());
     let (root, place) = (unescape(fields.next()?)?, unescape(fields.next()?)?);
     let mut options = fields.next()?.split(|&byte| byte == b',');
+    let read_only = options.any(|option| option == b"ro");
+    // As many optional fields as there are end in a dash.
+    let kind = fields.skip_while(|field| *field != b"-").nth(1)?;
     Some(Mount {
         id,
         device,
         root,
         place,
-        read_only: options.any(|option| option == b"ro"),
+        read_only,
+        kind: String::from_utf8_lossy(kind).into_owned(),
     })
 }
 
@@ -164,6 +179,7 @@ mod tests {
             root: "/mnt1".into(),
             place: "/mnt2".into(),
             read_only: true,
+            kind: "ext3".into(),
         };
         assert_eq!(parse(line), Some(mount));
     }

@@ -221,10 +221,13 @@ fn read(path: &Path) -> Option<String> {
         .custom_flags(flags)
         .clone();
     let file = options.open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
+    let found = file.metadata().ok()?;
+    if !found.is_file() {
         return None;
     }
-    let mut text = String::new();
+    // With room for it, a file comes in one call: a bounded reader does not tell its size.
+    let room = found.len().min(MAX_REDACTED) + 1;
+    let mut text = String::with_capacity(usize::try_from(room).unwrap_or(0));
     file.take(MAX_REDACTED + 1).read_to_string(&mut text).ok()?;
     (text.len() as u64 <= MAX_REDACTED).then_some(text)
 }
