@@ -3,7 +3,6 @@
 #[path = "harness/mod.rs"]
 mod harness;
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -11,8 +10,8 @@ use std::process::{ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use harness::{
-    Allowance, Killed, Scratch, Snapshot, Srt, Surroundings, canary, nothing_runs_in,
-    processes_with, wait_until,
+    Allowance, Killed, Scratch, Snapshot, Srt, Surroundings, canary, content, listing,
+    nothing_runs_in, processes_with, wait_until,
 };
 
 /// A sandbox that does what it is told, one script after the other.
@@ -135,20 +134,6 @@ fn changes(before: &Snapshot, w: &Path) -> Vec<String> {
         ..Allowance::default()
     };
     before.forbidden_changes(&Snapshot::of(w), &allowance)
-}
-
-fn listing(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).expect("the test made it");
-    let names = entries.map(|entry| entry.expect("it can be listed").file_name());
-    let mut names: Vec<_> = names
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-fn content(file: &Path) -> String {
-    fs::read_to_string(file).expect("the test made it")
 }
 
 const ORDERS: [[usize; 3]; 6] = [

@@ -28,31 +28,11 @@ fn the_shipped_binary_has_no_switch_for_layers() {
 #[cfg(feature = "test-hooks")]
 mod each_layer {
     use std::fs;
-    use std::path::Path;
 
-    use super::harness::{self, Scratch, Srt, canary};
+    use super::harness::{self, Scratch, Srt, canary, content, listing};
 
     const LANDLOCK: [&str; 3] = ["both", "mounts", "landlock"];
     const MOUNTS: [&str; 2] = ["both", "mounts"];
-
-    fn content(file: &Path) -> String {
-        fs::read_to_string(file).expect("the test made it")
-    }
-
-    fn listing(dir: &Path) -> Vec<String> {
-        let entries = fs::read_dir(dir).expect("the test made it");
-        let mut names: Vec<_> = entries
-            .map(|entry| {
-                entry
-                    .expect("readable")
-                    .file_name()
-                    .to_string_lossy()
-                    .into_owned()
-            })
-            .collect();
-        names.sort();
-        names
-    }
 
     #[test]
     fn what_is_not_granted_cannot_be_read_where_the_root_is_hidden() {

@@ -29,23 +29,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use harness::{Ran, Srt};
-
-/// Lists a directory of the host, sorted.
-fn listing(dir: &Path) -> Vec<String> {
-    let entries = fs::read_dir(dir).expect("the test made it");
-    let mut names: Vec<_> = entries
-        .map(|entry| entry.expect("the directory is readable").file_name())
-        .map(|name| name.to_string_lossy().into_owned())
-        .collect();
-    names.sort();
-    names
-}
-
-/// Reads a file of the host.
-fn content(file: &Path) -> String {
-    fs::read_to_string(file).expect("the test made it")
-}
+use harness::{Ran, Srt, content, listing};
 
 /// What a file of the host is: content, inode, mode, size, links, time of change.
 fn state(file: &Path) -> (String, [u64; 4], [i64; 2]) {

@@ -7,6 +7,7 @@
     reason = "each test file uses a part of the harness"
 )]
 
+mod files;
 mod processes;
 mod snapshot;
 mod surroundings;
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+pub use files::{content, listing};
 pub use processes::{Killed, nothing_runs_in, processes_with, wait_until};
 pub use snapshot::{Allowance, Snapshot};
 pub use surroundings::Surroundings;
