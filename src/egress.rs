@@ -6,6 +6,7 @@
 mod accept;
 mod close;
 mod dial;
+mod dns;
 mod framing;
 mod http;
 mod names;
@@ -15,10 +16,11 @@ mod record;
 mod refusal;
 #[cfg(feature = "socks")]
 mod socks;
+mod transparent;
 mod tunnel;
 
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, Scope};
@@ -36,6 +38,12 @@ pub struct Listeners {
     pub http: Vec<TcpListener>,
     /// For the SOCKS5 proxy. Closed unserved in a build without the feature `socks`.
     pub socks: Vec<TcpListener>,
+    /// For connections of programs that know no proxy.
+    pub captured: Vec<TcpListener>,
+    /// For questions for names, as a stream.
+    pub resolver: Vec<TcpListener>,
+    /// For questions for names, as datagrams; they tell of each the address it was sent to.
+    pub resolver_datagrams: Vec<UdpSocket>,
 }
 
 /// What the connections of one worker share, most of it with those of the others.
@@ -46,6 +54,7 @@ struct Proxy {
     pool: Arc<pool::Pool>,
     pipes: Arc<pipe::Pipes>,
     slots: Arc<Semaphore>,
+    resolver: Arc<dns::Resolver>,
     /// Told of every connection that is served.
     connected: Arc<Notify>,
     worker: usize,
@@ -73,6 +82,7 @@ pub fn serve(
         pool: Arc::default(),
         pipes: Arc::default(),
         slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        resolver: Arc::new(dns::Resolver::new(listeners.have_v6())),
         connected: Arc::default(),
         worker: 0,
     };
@@ -135,6 +145,23 @@ fn work(
         for listener in listeners.socks {
             tokio::spawn(accept::socks(accept::adopt(listener)?, Arc::clone(&proxy)));
         }
+        for listener in listeners.captured {
+            tokio::spawn(accept::captured(
+                accept::adopt(listener)?,
+                Arc::clone(&proxy),
+            ));
+        }
+        for listener in listeners.resolver {
+            tokio::spawn(accept::resolver(
+                accept::adopt(listener)?,
+                Arc::clone(&proxy),
+            ));
+        }
+        for socket in listeners.resolver_datagrams {
+            socket.set_nonblocking(true)?;
+            let socket = tokio::net::UdpSocket::from_std(socket)?;
+            tokio::spawn(dns::serve_datagrams(socket, Arc::clone(&proxy)));
+        }
         if proxy.worker == 0 {
             let pool = Arc::clone(&proxy.pool);
             tokio::spawn(async move { pool.expire().await });
@@ -161,7 +188,7 @@ fn work(
 }
 
 impl Listeners {
-    /// Returns other descriptors of the same sockets.
+    /// Returns other descriptors of the same sockets, but for those one worker serves alone.
     fn try_clone(&self) -> io::Result<Self> {
         let clone = |all: &[TcpListener]| -> io::Result<Vec<_>> {
             all.iter().map(TcpListener::try_clone).collect()
@@ -169,7 +196,16 @@ impl Listeners {
         Ok(Self {
             http: clone(&self.http)?,
             socks: clone(&self.socks)?,
+            captured: clone(&self.captured)?,
+            resolver: clone(&self.resolver)?,
+            resolver_datagrams: Vec::new(),
         })
+    }
+
+    /// Tells whether connections over IPv6 come too.
+    fn have_v6(&self) -> bool {
+        let mut addresses = self.captured.iter().map(TcpListener::local_addr);
+        addresses.any(|address| address.is_ok_and(|address| address.is_ipv6()))
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod broker;
 pub(crate) mod executor;
 mod inner;
 pub mod launch;
+pub(crate) mod netlink;
 pub(crate) mod passing;
 pub mod plan;
 pub mod support;

@@ -83,6 +83,8 @@ pub struct Network {
     pub denied_addresses: Vec<Entry>,
     /// Names may lead to private addresses.
     pub allow_private_networks: bool,
+    /// Programs that know no proxy are served too.
+    pub transparent: bool,
     /// Unix sockets of the host that may be reached, or directories of such.
     pub allow_unix_sockets: Vec<Entry>,
     /// Every Unix socket of the host may be reached.
@@ -270,6 +272,7 @@ impl Settings {
                 denied_reasons: values.map("network.deniedDomainReasons").to_vec(),
                 denied_addresses: list("network.deniedResolvedAddresses"),
                 allow_private_networks: values.bool_or("network.allowPrivateNetworks", false),
+                transparent: values.bool_or("network.transparent", true),
                 allow_unix_sockets: list("network.allowUnixSockets"),
                 allow_all_unix_sockets: values.bool_or("network.allowAllUnixSockets", false),
                 no_proxy_env: !values.bool_or("network.proxyEnv", true),

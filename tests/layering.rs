@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 /// A unit of the design, and the paths of other units that it may name.
 type Row = (&'static str, &'static [&'static str]);
 
-const TABLE: [Row; 20] = [
+const TABLE: [Row; 21] = [
     ("error", &[]),
     ("settings", &["error"]),
     ("audit", &["error", "settings::Origin"]),
     ("linux::sys", &["error"]),
     ("linux::passing", &[]),
     ("linux::unix_diag", &[]),
+    ("linux::netlink", &[]),
     ("linux::executor", &["linux::sys", "linux::passing"]),
     // It names mount points as policy names paths.
     ("linux::mountinfo", &["error", "policy::path"]),
@@ -23,7 +24,7 @@ const TABLE: [Row; 20] = [
     ("backend", &["error", "policy"]),
     (
         "linux::support",
-        &["error", "linux::sys", "linux::unix_diag"],
+        &["error", "linux::sys", "linux::unix_diag", "linux::netlink"],
     ),
     (
         "linux::plan",
@@ -40,6 +41,7 @@ const TABLE: [Row; 20] = [
             "linux::mountinfo",
             "linux::passing",
             "linux::unix_diag",
+            "linux::netlink",
             "linux::executor",
             "linux::plan",
         ],

@@ -56,6 +56,8 @@ pub enum Kind {
     Lifecycle,
     /// A connection asked of the proxies.
     Net,
+    /// A question for a name.
+    Dns,
     /// A connection to a Unix socket of the host.
     Socket,
     /// A protection the settings switch off.
@@ -107,6 +109,18 @@ pub enum Code {
     /// The request needs something the proxies do not do: UDP, BIND.
     #[serde(rename = "net.command.unsupported")]
     CommandUnsupported,
+    /// No entry of `network.allowedDomains` matches the name that was asked for.
+    #[serde(rename = "dns.name.unlisted")]
+    NameUnlisted,
+    /// An entry of `network.deniedDomains` matches the name that was asked for.
+    #[serde(rename = "dns.name.denied")]
+    NameDenied,
+    /// The question is for what is not a host's name.
+    #[serde(rename = "dns.query.malformed")]
+    QueryMalformed,
+    /// The question is for other records than addresses.
+    #[serde(rename = "dns.query.type")]
+    QueryType,
     /// An entry of `network.allowUnixSockets` covers the socket.
     #[serde(rename = "socket.path.listed")]
     SocketListed,

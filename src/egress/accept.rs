@@ -44,6 +44,24 @@ pub(super) async fn socks(listener: TcpListener, proxy: Arc<Proxy>) {
     run(&proxy, accept, serve, drop).await;
 }
 
+/// Serves every connection that was meant for somewhere else.
+pub(super) async fn captured(listener: TcpListener, proxy: Arc<Proxy>) {
+    let accept = async || listener.accept().await.map(|(stream, _)| stream);
+    let serve = |stream, slot| {
+        tokio::spawn(super::transparent::serve(stream, Arc::clone(&proxy), slot));
+    };
+    run(&proxy, accept, serve, drop).await;
+}
+
+/// Serves the questions for names of every connection.
+pub(super) async fn resolver(listener: TcpListener, proxy: Arc<Proxy>) {
+    let accept = async || listener.accept().await.map(|(stream, _)| stream);
+    let serve = |stream, slot| {
+        tokio::spawn(super::dns::serve(stream, Arc::clone(&proxy), slot));
+    };
+    run(&proxy, accept, serve, drop).await;
+}
+
 async fn run<C, A>(
     proxy: &Proxy,
     accept: impl Fn() -> A,

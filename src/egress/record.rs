@@ -88,6 +88,31 @@ impl Proxy {
         });
     }
 
+    /// Records that a name gets no address.
+    pub(super) fn record_unresolved(&self, name: &str, denial: &Denial) {
+        let code = match denial.rule() {
+            Some(_) => Code::NameDenied,
+            None => Code::NameUnlisted,
+        };
+        self.audit.record(&Event {
+            target: Some(name),
+            verdict: Some(Verdict::Denied),
+            rule: denial.rule(),
+            suggest: denial.suggest(),
+            ..Event::new(Kind::Dns, RESOLVE, code)
+        });
+    }
+
+    /// Records a question that is refused whatever the rules. `asked` is the client's own text.
+    pub(super) fn record_question(&self, code: Code, asked: &str, reason: &str) {
+        self.audit.record(&Event {
+            target: Some(&printable(asked)),
+            verdict: Some(Verdict::Denied),
+            detail: Some(detail("reason", reason)),
+            ..Event::new(Kind::Dns, RESOLVE, code)
+        });
+    }
+
     fn record_denied(&self, op: Op, target: &Target, denial: &Denial) {
         self.audit.record(&Event {
             target: Some(&target.to_string()),
@@ -108,6 +133,8 @@ impl Proxy {
         });
     }
 }
+
+const RESOLVE: &str = "resolve";
 
 fn detail(key: &str, value: &str) -> serde_json::Map<String, serde_json::Value> {
     [(key.to_owned(), value.into())].into_iter().collect()

@@ -16,6 +16,7 @@ use crate::backend::Command;
 use crate::error::{Error, Kind, Result};
 use crate::policy::environment::Dropped;
 use crate::policy::filesystem::Access;
+use crate::policy::network::Network;
 use crate::policy::path::RealPath;
 use crate::policy::{Host, Nesting, NetworkMode, Policy};
 
@@ -23,6 +24,11 @@ use crate::policy::{Host, Nesting, NetworkMode, Policy};
 pub const HTTP_PORT: u16 = 3128;
 /// Port of the SOCKS5 proxy on the sandbox's loopback.
 pub const SOCKS_PORT: u16 = 1080;
+/// Port of the sandbox's loopback that connections of programs come to that know no proxy.
+/// Above those the kernel gives out by itself; see ip_local_port_range in ip(7).
+pub const CAPTURE_PORT: u16 = 61443;
+/// Port that names are asked for at, whatever the server; see RFC 1035, 4.2.
+pub const RESOLVER_PORT: u16 = 53;
 
 /// Everything one launch does.
 #[derive(Debug)]
@@ -49,6 +55,8 @@ pub struct Plan {
     pub network: NetworkMode,
     /// Ports init listens on inside, each with the proxy that serves it.
     pub listeners: Vec<(Role, u16)>,
+    /// How programs that know no proxy are served, where they are.
+    pub capture: Option<Capture>,
     /// Working directory of the command.
     pub cwd: RealPath,
     /// Files to try to execute, in order.
@@ -101,6 +109,20 @@ pub enum Role {
     Http,
     /// SOCKS5.
     Socks,
+    /// Connections of programs that know no proxy.
+    Captured,
+    /// Questions for names, as a stream.
+    Resolver,
+    /// Questions for names, as datagrams.
+    ResolverDatagrams,
+}
+
+/// How programs that know no proxy are served: every address is local, names are answered, and
+/// connections are redirected to [`CAPTURE_PORT`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capture {
+    /// Ports to listen on where connections cannot be redirected.
+    pub ports: Vec<u16>,
 }
 
 /// What a plan needs beside the policy: things of this machine that were read or made before.
@@ -181,6 +203,10 @@ impl Plan {
                 NetworkMode::Filtered => listeners(),
                 NetworkMode::Open => Vec::new(),
             },
+            capture: match network {
+                NetworkMode::Filtered => capture(&policy.network),
+                NetworkMode::Open => None,
+            },
             cwd,
             programs: programs(
                 argv.first().map_or(OsStr::new(""), OsString::as_os_str),
@@ -218,6 +244,20 @@ fn listeners() -> Vec<(Role, u16)> {
     }
     listeners
 }
+
+fn capture(network: &Network) -> Option<Capture> {
+    let mut ports: Vec<u16> = vec![22, 80, 443];
+    ports.extend(network.ports());
+    ports.sort_unstable();
+    ports.dedup();
+    let is_ours = |port: &u16| [HTTP_PORT, SOCKS_PORT, RESOLVER_PORT].contains(port);
+    ports.retain(|port| !is_ours(port));
+    ports.truncate(MOST_PORTS);
+    network.is_transparent().then_some(Capture { ports })
+}
+
+/// Two sockets each, and all of them go over in one message.
+const MOST_PORTS: usize = 24;
 
 /// Puts the shell in front of a shell string.
 fn words(command: &Command, shell: &str) -> Vec<OsString> {

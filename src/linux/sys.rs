@@ -408,6 +408,25 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     .map(drop)
 }
 
+/// Lets a socket of IPv6 send from any address that is routed to this machine; IPv4 has no need
+/// of it. See IP_FREEBIND in ip(7).
+pub(crate) fn allow_any_source(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // From linux/in6.h, since Linux 4.15.
+    const IPV6_FREEBIND: c_int = 78;
+    let on: c_int = 1;
+    // SAFETY: the kernel reads one int, which lives across the call.
+    check(i64::from(unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_IPV6,
+            IPV6_FREEBIND,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        )
+    }))
+    .map(drop)
+}
+
 /// Reads whether `signal` is ignored.
 pub(crate) fn disposition(signal: Signal) -> io::Result<Disposition> {
     if signal == Signal::SIGPIPE {

@@ -38,6 +38,8 @@ struct Rules {
     reasons: HashMap<String, String>,
     /// Names may lead to private addresses.
     opens_private: bool,
+    /// Programs that know no proxy are served too.
+    transparent: bool,
     /// Those of this host's interfaces; asked for where something is to be dialled.
     own_addresses: OnceLock<Vec<IpAddr>>,
 }
@@ -67,6 +69,7 @@ impl Network {
             denied_addresses: Table::parse_networks(&settings.denied_addresses)?,
             reasons: settings.denied_reasons.iter().map(text_of_both).collect(),
             opens_private: settings.allow_private_networks,
+            transparent: settings.transparent,
             own_addresses: OnceLock::new(),
         })))
     }
@@ -90,6 +93,52 @@ impl Network {
         let below = Hosts::below(&target.host);
         let wildcard = below.and_then(|below| rules.allowed.first(&below, target.port));
         Decision::Unlisted(wildcard)
+    }
+
+    /// Tells whether programs that know no proxy are served too.
+    pub fn is_transparent(&self) -> bool {
+        self.0.transparent
+    }
+
+    /// Returns the ports that entries name, but for long ranges.
+    pub fn ports(&self) -> impl Iterator<Item = u16> {
+        let rules = self.0.allowed.rules().iter();
+        rules.flat_map(|rule| rule.ports().if_few())
+    }
+
+    /// Tells whether an entry allows this very address on some port.
+    pub fn lists(&self, address: IpAddr) -> bool {
+        self.0.allowed.lists(address)
+    }
+
+    /// Decides whether a host may be reached on any port at all, which is what a question for
+    /// its addresses comes to.
+    ///
+    /// # Errors
+    /// No connection to it would be allowed.
+    pub fn check_any_port(&self, host: &Host) -> Result<(), Denial> {
+        let hosts = Hosts::from(host);
+        let denied = self.0.denied.on_any_port(&hosts);
+        let is_open = |port| !denied.iter().any(|rule| rule.on(port));
+        let allowed = self.0.allowed.on_any_port(&hosts);
+        // The lowest port that is left is the first of those allowed, or follows on a denied one.
+        let open = allowed.iter().any(|rule| {
+            let after = denied.iter().filter_map(|denied| denied.ports().after());
+            let mut lowest = after.chain([rule.ports().first()]);
+            lowest.any(|port| rule.on(port) && is_open(port))
+        });
+        if open {
+            return Ok(());
+        }
+        // A port has to be named; this is the one most connections ask for.
+        let target = Target {
+            host: host.clone(),
+            port: allowed.first().map_or(443, |rule| rule.ports().first()),
+        };
+        match self.check(target.clone()) {
+            Err(denial) => Err(denial),
+            Ok(_) => Err(Denial::unlisted(&target, None)),
+        }
     }
 
     /// Turns the decision on a target into the right to dial it.

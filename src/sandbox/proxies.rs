@@ -117,6 +117,9 @@ fn serve(
         match role {
             Role::Http => listeners.http.push(listener.into()),
             Role::Socks => listeners.socks.push(listener.into()),
+            Role::Captured => listeners.captured.push(listener.into()),
+            Role::Resolver => listeners.resolver.push(listener.into()),
+            Role::ResolverDatagrams => listeners.resolver_datagrams.push(listener.into()),
         }
     }
     let audit = audit.sent_over(line.try_clone()?);

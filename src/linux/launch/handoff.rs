@@ -67,6 +67,9 @@ fn label(role: Role) -> u8 {
     match role {
         Role::Http => b'H',
         Role::Socks => b'S',
+        Role::Captured => b'C',
+        Role::Resolver => b'R',
+        Role::ResolverDatagrams => b'D',
     }
 }
 
@@ -74,6 +77,9 @@ fn role(label: u8) -> Option<Role> {
     match label {
         b'H' => Some(Role::Http),
         b'S' => Some(Role::Socks),
+        b'C' => Some(Role::Captured),
+        b'R' => Some(Role::Resolver),
+        b'D' => Some(Role::ResolverDatagrams),
         _ => None,
     }
 }

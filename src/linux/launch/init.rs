@@ -95,6 +95,11 @@ fn build(
 ) -> Result<(Option<OwnedFd>, Option<OwnedFd>), Failure> {
     // First: until then this process has no id that may own or mount anything.
     namespaces::map_ids(plan.ids)?;
+    // While the host's /proc is there, through which ports are opened.
+    let listeners = match plan.network {
+        NetworkMode::Filtered => Some(network::build(plan)?),
+        NetworkMode::Open => None,
+    };
     // The modes of what is made are meant as they are written.
     umask(Mode::empty());
     rootfs::build(plan)?;
@@ -103,9 +108,11 @@ fn build(
         Some(_) => Some(unix_diag::open().at(Step::AskSockets)?),
         None => None,
     };
-    let proxies = match plan.network {
-        NetworkMode::Filtered => Some(hand_over(plan, egress_socket)?),
-        NetworkMode::Open => None,
+    // The proxies get the only copies: when they are gone, a connection is refused instead of
+    // waiting in a queue nobody serves.
+    let proxies = match listeners {
+        Some(listeners) => Some(handoff::send(egress_socket, &listeners)?),
+        None => None,
     };
     // Before the table is read, which takes a while: the name is removed meanwhile.
     tell(control, &Message::HandedOver)?;
@@ -114,14 +121,6 @@ fn build(
         pins::make()?;
     }
     Ok((unix_diag, proxies))
-}
-
-/// Gives the proxies the listeners of a network of the sandbox's own.
-fn hand_over(plan: &Plan, egress_socket: &Path) -> Result<OwnedFd, Failure> {
-    let listeners = network::listen_on_loopback(&plan.listeners)?;
-    // The proxies get the only copies: when they are gone, a connection is refused instead of
-    // waiting in a queue nobody serves.
-    handoff::send(egress_socket, &listeners)
 }
 
 /// Forks the command's process; it confines itself and waits.

@@ -1,20 +1,28 @@
-//! The sandbox's loopback: up, with the listeners the proxies will accept on.
+//! The sandbox's network: a loopback, the listeners the proxies will accept on, and what brings
+//! the connections of programs to them that know no proxy.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::failure::{At, Failure, Step};
-use crate::linux::plan::Role;
+use crate::linux::netlink::capture;
+use crate::linux::plan::{CAPTURE_PORT, Capture, Plan, RESOLVER_PORT, Role};
 use crate::linux::sys;
 
 /// Connections the kernel holds for us while the proxies are busy; a full queue would drop
 /// them. The kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
-/// Brings `lo` up and binds each port on 127.0.0.1 and, where there is IPv6, on `::1`.
-pub(super) fn listen_on_loopback(ports: &[(Role, u16)]) -> Result<Vec<(Role, OwnedFd)>, Failure> {
+type Listener = (Role, OwnedFd);
+
+/// Brings `lo` up and makes what the plan listens on.
+pub(super) fn build(plan: &Plan) -> Result<Vec<Listener>, Failure> {
     let any = socket_with(
         AddressFamily::INET,
         SocketType::DGRAM,
@@ -22,32 +30,102 @@ pub(super) fn listen_on_loopback(ports: &[(Role, u16)]) -> Result<Vec<(Role, Own
         None,
     )
     .at(Step::LoopbackUp)?;
-    sys::loopback_up(std::os::fd::AsFd::as_fd(&any)).at(Step::LoopbackUp)?;
+    sys::loopback_up(any.as_fd()).at(Step::LoopbackUp)?;
     let mut listeners = Vec::new();
-    for &(role, port) in ports {
-        let v4 = bound((IpAddr::V4(Ipv4Addr::LOCALHOST), port).into()).at(Step::Listen)?;
-        listeners.push((role, v4));
+    for &(role, port) in &plan.listeners {
+        listeners.push((role, tcp((Ipv4Addr::LOCALHOST, port)).at(Step::Listen)?));
         // No IPv6, by sysctl or by kernel: programs inside find 127.0.0.1 alone, which is
         // the address the proxy variables name.
-        match bound((IpAddr::V6(Ipv6Addr::LOCALHOST), port).into()) {
-            Ok(v6) => listeners.push((role, v6)),
-            Err(rustix::io::Errno::ADDRNOTAVAIL | rustix::io::Errno::AFNOSUPPORT) => {}
-            other => drop(other.at(Step::Listen)?),
+        if let Some(v6) = where_there_is_v6(tcp((Ipv6Addr::LOCALHOST, port)))? {
+            listeners.push((role, v6));
         }
+    }
+    if let Some(capture) = &plan.capture {
+        listeners.extend(captured(capture)?);
+    }
+    open_low_ports();
+    Ok(listeners)
+}
+
+/// Listens for the connections and questions of programs that know no proxy. Without routes
+/// such programs find no network, as they do where this is not asked for.
+fn captured(capture: &Capture) -> Result<Vec<Listener>, Failure> {
+    let mut listeners = Vec::new();
+    let Ok(routed) = capture::route_everything() else {
+        return Ok(listeners);
+    };
+    let families = [
+        (
+            routed.v4,
+            IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V4(Ipv4Addr::LOCALHOST),
+        ),
+        (
+            routed.v6,
+            IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ),
+    ];
+    let families = families.into_iter().filter(|(routed, ..)| routed.is_ok());
+    let redirects = capture::redirect_to(CAPTURE_PORT, RESOLVER_PORT).is_ok();
+    for (_, any, loopback) in families {
+        let ports = match redirects {
+            true => vec![(loopback, CAPTURE_PORT)],
+            false => capture.ports.iter().map(|port| (any, *port)).collect(),
+        };
+        for address in ports {
+            listeners.push((Role::Captured, tcp(address).at(Step::Listen)?));
+        }
+        let resolver = (any, RESOLVER_PORT);
+        listeners.push((Role::Resolver, tcp(resolver).at(Step::Listen)?));
+        listeners.push((Role::ResolverDatagrams, udp(resolver).at(Step::Listen)?));
     }
     Ok(listeners)
 }
 
-fn bound(address: SocketAddr) -> Result<OwnedFd, rustix::io::Errno> {
+/// Lets the command's servers have the ports below 1024: they are this namespace's own. Where
+/// `/proc/sys` cannot be written, such servers stay refused, as they are outside.
+fn open_low_ports() {
+    let _written = std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+}
+
+/// Turns the errors of a host without IPv6, or with IPv6 switched off, into nothing.
+fn where_there_is_v6(socket: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Failure> {
+    match socket {
+        Err(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT) => Ok(None),
+        socket => socket.map(Some).at(Step::Listen),
+    }
+}
+
+fn tcp(address: impl Into<SocketAddr>) -> Result<OwnedFd, Errno> {
+    let socket = bound(address.into(), SocketType::STREAM)?;
+    listen(&socket, BACKLOG)?;
+    Ok(socket)
+}
+
+/// A socket that tells of each datagram which address it was sent to; see ip(7), ipv6(7).
+fn udp(address: impl Into<SocketAddr>) -> io::Result<OwnedFd> {
+    let address = address.into();
+    let socket = bound(address, SocketType::DGRAM)?;
+    match address {
+        SocketAddr::V4(_) => setsockopt(&socket, Ipv4PacketInfo, &true)?,
+        SocketAddr::V6(_) => {
+            setsockopt(&socket, Ipv6RecvPacketInfo, &true)?;
+            sys::allow_any_source(socket.as_fd())?;
+        }
+    }
+    Ok(socket)
+}
+
+fn bound(address: SocketAddr, kind: SocketType) -> Result<OwnedFd, Errno> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
-    let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     bind(&socket, &address)?;
-    listen(&socket, BACKLOG)?;
     Ok(socket)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
 use super::filter::Filter;
-use super::{Place, Plan, Role};
+use super::{CAPTURE_PORT, Place, Plan, RESOLVER_PORT, Role};
 use crate::policy::Nesting;
 
 impl fmt::Display for Plan {
@@ -17,6 +17,19 @@ impl fmt::Display for Plan {
         }
         for (role, port) in &self.listeners {
             writeln!(f, "listen: {role} on 127.0.0.1 and [::1], port {port}")?;
+        }
+        if let Some(capture) = &self.capture {
+            let ports: Vec<_> = capture.ports.iter().map(ToString::to_string).collect();
+            writeln!(
+                f,
+                "capture: every other TCP destination, redirected to port {CAPTURE_PORT}"
+            )?;
+            writeln!(
+                f,
+                "capture: or, where that is not possible, ports {}",
+                ports.join(" ")
+            )?;
+            writeln!(f, "listen: resolver on every address, port {RESOLVER_PORT}")?;
         }
         match self.nesting {
             Nesting::Refused => {}
@@ -73,6 +86,8 @@ impl fmt::Display for Role {
         f.write_str(match self {
             Self::Http => "HTTP proxy",
             Self::Socks => "SOCKS5 proxy",
+            Self::Captured => "captured connections",
+            Self::Resolver | Self::ResolverDatagrams => "resolver",
         })
     }
 }

@@ -79,6 +79,10 @@ impl Rule {
         self.ports == Ports::ALL
     }
 
+    pub(super) fn ports(&self) -> Ports {
+        self.ports
+    }
+
     pub(super) fn hosts(&self) -> &Hosts {
         &self.hosts
     }

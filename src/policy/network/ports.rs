@@ -31,6 +31,22 @@ impl Ports {
         }
     }
 
+    pub(super) fn first(self) -> u16 {
+        self.first
+    }
+
+    /// Returns the lowest port above these.
+    pub(super) fn after(self) -> Option<u16> {
+        self.last.checked_add(1)
+    }
+
+    /// Lists the ports of a short range; a long one means many, not each of them.
+    pub(super) fn if_few(self) -> impl Iterator<Item = u16> {
+        const FEW: u16 = 16;
+        let is_short = self.last - self.first < FEW;
+        (self.first..=self.last).filter(move |_| is_short)
+    }
+
     pub(super) fn hold(self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }

@@ -64,18 +64,26 @@ impl Table {
     /// Returns the first rule that lists the address itself, rather than a name that leads
     /// there or everything.
     pub(super) fn listing(&self, address: IpAddr, port: u16) -> Option<&Rule> {
-        let ranges = Hosts::from(address).upwards();
-        self.first_of(ranges.take_while(|hosts| *hosts != Hosts::Any), port)
+        self.first_of(ranges_of(address), port)
+    }
+
+    /// Tells whether a rule lists the address itself on some port.
+    pub(super) fn lists(&self, address: IpAddr) -> bool {
+        ranges_of(address).any(|hosts| !self.indices(&hosts).is_empty())
     }
 
     /// Returns every rule that covers these hosts on this port.
     pub(super) fn covering(&self, hosts: &Hosts, port: u16) -> Vec<&Rule> {
+        let mut rules = self.on_any_port(hosts);
+        rules.retain(|rule| rule.on(port));
+        rules
+    }
+
+    /// Returns every rule that covers these hosts on some port.
+    pub(super) fn on_any_port(&self, hosts: &Hosts) -> Vec<&Rule> {
         let holding = hosts.upwards();
         let rules = holding.flat_map(|hosts| self.indices(&hosts));
-        rules
-            .map(|index| &self.rules[*index])
-            .filter(|rule| rule.on(port))
-            .collect()
+        rules.map(|index| &self.rules[*index]).collect()
     }
 
     /// Returns every rule whose hosts hold those of `rule`, whatever the ports, with its index.
@@ -97,6 +105,12 @@ impl Table {
         let by_hosts = self.by_hosts.get_or_init(|| index(&self.rules));
         by_hosts.get(hosts).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Returns the ranges that hold an address, and not what holds every host.
+fn ranges_of(address: IpAddr) -> impl Iterator<Item = Hosts> {
+    let holding = Hosts::from(address).upwards();
+    holding.take_while(|hosts| *hosts != Hosts::Any)
 }
 
 fn index(rules: &[Rule]) -> HashMap<Hosts, Vec<usize>> {

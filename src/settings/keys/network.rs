@@ -71,8 +71,7 @@ pub(super) static KEYS: &[Key] = &[
         "network.transparent",
         "true",
         "Whether programs that know no proxy are served too.",
-    )
-    .support(Support::Missing("programs must follow the proxy variables")),
+    ),
     switch(
         "network.proxyEnv",
         "true",

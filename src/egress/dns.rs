@@ -1,0 +1,217 @@
+//! Answers questions for names inside the sandbox: with addresses that stand for the names that
+//! may be reached, and with a refusal for all others. Asks nobody outside.
+
+mod book;
+pub(super) mod message;
+
+use std::collections::HashSet;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::timeout;
+
+use super::Proxy;
+use super::accept::Slot;
+use crate::audit::event::Code;
+use crate::policy::hostname::{Host, Target};
+pub(super) use book::Book;
+use message::{Answer, Names, Refused};
+
+/// What the resolver knows beside the rules.
+#[derive(Debug, Default)]
+pub(super) struct Resolver {
+    pub(super) book: Book,
+    /// Whether there are IPv6 addresses inside.
+    pub(super) has_v6: bool,
+    /// The name of this machine, which leads to its loopback.
+    pub(super) own_name: String,
+    /// Names whose refusal is recorded: they are asked for again and again.
+    recorded: Mutex<HashSet<String>>,
+}
+
+impl Resolver {
+    pub(super) fn new(has_v6: bool) -> Self {
+        let uname = rustix::system::uname();
+        Self {
+            has_v6,
+            own_name: uname.nodename().to_string_lossy().to_ascii_lowercase(),
+            ..Self::default()
+        }
+    }
+
+    /// Tells whether this is the first refusal of `name` for a while.
+    fn is_new(&self, name: &str) -> bool {
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        if recorded.len() >= MOST_RECORDED {
+            recorded.clear();
+        }
+        recorded.insert(name.to_owned())
+    }
+}
+
+impl Names for Proxy {
+    fn look_up(&self, host: &Host) -> Answer {
+        let Host::Name(name) = host else {
+            return Answer::Exhausted;
+        };
+        let v6 = |address| self.resolver.has_v6.then_some(address);
+        // RFC 6761, 6.3: such names never leave the machine, which is the sandbox.
+        if host.is_localhost() || *name == self.resolver.own_name {
+            return Answer::Addresses(Ipv4Addr::LOCALHOST, v6(Ipv6Addr::LOCALHOST));
+        }
+        if let Err(denial) = self.network.check_any_port(host) {
+            if self.resolver.is_new(name) {
+                self.record_unresolved(name, &denial);
+            }
+            return Answer::Denied(denial.message().to_owned());
+        }
+        let is_listed = |address| self.network.lists(address);
+        match self.resolver.book.addresses(name, is_listed) {
+            Some(addresses) => Answer::Addresses(addresses.v4, v6(addresses.v6)),
+            None => Answer::Exhausted,
+        }
+    }
+
+    fn name_of(&self, address: IpAddr) -> Option<String> {
+        match address.is_loopback() {
+            true => Some("localhost".to_owned()),
+            false => self
+                .resolver
+                .book
+                .name_of(address)
+                .map(|name| name.to_string()),
+        }
+    }
+
+    fn refused(&self, asked: &str, refusal: Refused) {
+        let (code, reason) = match refusal {
+            Refused::Malformed(reason) => (Code::QueryMalformed, reason),
+            Refused::Type => (Code::QueryType, "only addresses are told"),
+        };
+        if self.resolver.is_new(asked) {
+            self.record_question(code, asked, reason);
+        }
+    }
+}
+
+impl Proxy {
+    /// Returns what a connection to `port` of `address` is meant for.
+    pub(super) fn meant_by(&self, address: IpAddr, port: u16) -> Option<Target> {
+        let host = match self.resolver.book.name_of(address) {
+            Some(name) => Host::Name(name.to_string()),
+            None => Host::from(address),
+        };
+        Target::new(host, port).ok()
+    }
+}
+
+/// Serves the questions of one connection, until it ends or falls silent.
+pub(super) async fn serve(mut stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
+    let mut query = Vec::new();
+    while let Ok(Ok(())) = timeout(PATIENCE, read(&mut stream, &mut query)).await {
+        let Some(answer) = message::answer(&query, usize::from(u16::MAX), &*proxy) else {
+            break;
+        };
+        let Ok(len) = u16::try_from(answer.len()) else {
+            break;
+        };
+        let framed = [&len.to_be_bytes(), answer.as_slice()].concat();
+        if stream.write_all(&framed).await.is_err() {
+            break;
+        }
+    }
+    drop(slot);
+}
+
+/// Reads one message behind its length; see RFC 1035, 4.2.2.
+async fn read(stream: &mut TcpStream, query: &mut Vec<u8>) -> io::Result<()> {
+    let len = stream.read_u16().await?;
+    query.resize(len.into(), 0);
+    stream.read_exact(query).await.map(drop)
+}
+
+/// Answers every datagram that comes.
+pub(super) async fn serve_datagrams(socket: UdpSocket, proxy: Arc<Proxy>) {
+    let mut buffer = vec![0; usize::from(u16::MAX)];
+    loop {
+        let received = socket
+            .async_io(Interest::READABLE, || receive(&socket, &mut buffer))
+            .await;
+        let (len, client, asked) = match received {
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // Nobody serves a socket that is broken; the kernel refuses what comes for it.
+            Err(_) => return,
+        };
+        let query = &buffer[..len];
+        let limit = message::datagram_limit(query);
+        let answer = message::answer(query, limit, &*proxy);
+        if let (Some(answer), Some(client), Some(asked)) = (answer, client, asked) {
+            // A client that is gone needs no answer, and one whose buffer is full asks again.
+            let _sent = send(&socket, &answer, &client, asked);
+        }
+    }
+}
+
+type Received = (usize, Option<SockaddrStorage>, Option<IpAddr>);
+
+/// Receives a datagram, with the address it was sent to.
+fn receive(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<Received> {
+    let mut space = nix::cmsg_space!(libc::in_pktinfo, libc::in6_pktinfo);
+    let mut iov = [IoSliceMut::new(buffer)];
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let received =
+        recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut iov, Some(&mut space), flags)?;
+    let asked = received.cmsgs()?.find_map(|message| match message {
+        ControlMessageOwned::Ipv4PacketInfo(info) => {
+            let octets = info.ipi_addr.s_addr.to_ne_bytes();
+            Some(IpAddr::from(Ipv4Addr::from(octets)))
+        }
+        ControlMessageOwned::Ipv6PacketInfo(info) => {
+            Some(IpAddr::from(Ipv6Addr::from(info.ipi6_addr.s6_addr)))
+        }
+        _ => None,
+    });
+    Ok((received.bytes, received.address, asked))
+}
+
+/// Sends from the address that was asked: clients take no answer from another one.
+fn send(
+    socket: &UdpSocket,
+    answer: &[u8],
+    client: &SockaddrStorage,
+    from: IpAddr,
+) -> io::Result<()> {
+    let iov = [IoSlice::new(answer)];
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    let send = |message| sendmsg(socket.as_raw_fd(), &iov, &[message], flags, Some(client));
+    let sent = match from {
+        IpAddr::V4(v4) => send(ControlMessage::Ipv4PacketInfo(&libc::in_pktinfo {
+            ipi_ifindex: 0,
+            ipi_spec_dst: libc::in_addr {
+                s_addr: u32::from_ne_bytes(v4.octets()),
+            },
+            ipi_addr: libc::in_addr { s_addr: 0 },
+        })),
+        IpAddr::V6(v6) => send(ControlMessage::Ipv6PacketInfo(&libc::in6_pktinfo {
+            ipi6_addr: libc::in6_addr {
+                s6_addr: v6.octets(),
+            },
+            ipi6_ifindex: 0,
+        })),
+    };
+    Ok(sent.map(drop)?)
+}
+
+/// How long a connection may be silent.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const MOST_RECORDED: usize = 4096;

@@ -1,0 +1,59 @@
+//! Connections of programs that know no proxy: they meant to reach a host, and came here.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nix::sys::socket::{getsockopt, sockopt};
+use tokio::net::TcpStream;
+
+use super::accept::Slot;
+use super::{Proxy, tunnel};
+
+/// Serves one connection to its end. One that is not let through is reset: the client took it
+/// for made already, and a plain end would look like an answer without content.
+pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
+    // Answers are often small; a socket that refuses the option still works.
+    let _set = stream.set_nodelay(true);
+    match connect(&stream, &proxy).await {
+        Some(far) => {
+            let [near, far] = [stream, far].map(|stream| tunnel::End {
+                stream,
+                read: Bytes::new(),
+            });
+            tunnel::run(near, far, &proxy.pipes).await;
+        }
+        // One that is gone already cannot take the option, and need not.
+        None => drop(stream.set_zero_linger()),
+    }
+    drop(slot);
+}
+
+/// Connects to what the client meant; the record says why not.
+async fn connect(stream: &TcpStream, proxy: &Proxy) -> Option<TcpStream> {
+    let asked = original_destination(stream).ok()?;
+    // A connection within the sandbox that came to the port itself.
+    if asked.ip().is_loopback() {
+        return None;
+    }
+    let target = proxy.meant_by(asked.ip(), asked.port())?;
+    proxy.open(target).await.ok()
+}
+
+/// Asks for the destination the client gave: the kernel remembers it where it redirected the
+/// connection, and else it is the address of this end.
+fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
+    let local = stream.local_addr()?;
+    let redirected = match local {
+        SocketAddr::V4(_) => getsockopt(stream, sockopt::OriginalDst).map(|address| {
+            let ip = IpAddr::from(address.sin_addr.s_addr.to_ne_bytes());
+            SocketAddr::new(ip, u16::from_be(address.sin_port))
+        }),
+        SocketAddr::V6(_) => getsockopt(stream, sockopt::Ip6tOriginalDst).map(|address| {
+            let ip = IpAddr::from(address.sin6_addr.s6_addr);
+            SocketAddr::new(ip, u16::from_be(address.sin6_port))
+        }),
+    };
+    Ok(redirected.unwrap_or(local))
+}
