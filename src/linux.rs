@@ -13,13 +13,13 @@ pub(crate) mod unix_diag;
 
 use std::ffi::OsStr;
 use std::os::unix::fs::FileTypeExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::backend::{Backend, Command};
 use crate::error::{Error, Kind, Result};
 use crate::policy::filesystem::Access;
 use crate::policy::path::{FileKind, RealPath};
-use crate::policy::{Host, Nested, Policy};
+use crate::policy::{Host, Nested, NetworkMode, Policy};
 use launch::caller::Caller;
 use launch::mountinfo;
 use launch::run_directory::RunDirectory;
@@ -82,6 +82,7 @@ impl Backend for Linux {
             for runs in run.all_runs()? {
                 policy.filesystem.hide_runs(runs);
             }
+            leave_names_to_be_asked_for(policy);
         }
         let own_tmpdir = own_tmpdir(policy, host);
         let private = run.real_path()?;
@@ -119,8 +120,27 @@ pub fn complete(policy: &mut Policy, host: &Host) -> Result<()> {
     for runs in RunDirectory::runs_of(host, &policy.filesystem) {
         policy.filesystem.hide_runs(runs);
     }
+    leave_names_to_be_asked_for(policy);
     Ok(())
 }
+
+/// Has the programs inside ask for the names that this host keeps in a file, where they are
+/// answered. One that cannot be read is none for them either.
+fn leave_names_to_be_asked_for(policy: &mut Policy) {
+    if policy.network_mode == NetworkMode::Open || !policy.network.is_transparent() {
+        return;
+    }
+    let Ok(names) = std::fs::read_to_string(LOCAL_NAMES) else {
+        return;
+    };
+    let left = policy.network.without_names_to_ask_for(&names);
+    if let (Some(left), Ok(path)) = (left, RealPath::resolve(Path::new(LOCAL_NAMES))) {
+        policy.filesystem.show_in_place(path, left);
+    }
+}
+
+/// See hosts(5).
+const LOCAL_NAMES: &str = "/etc/hosts";
 
 /// Denies a path under every name that a bind mount gives it.
 fn cover_aliases(policy: &mut Policy) -> Result<()> {

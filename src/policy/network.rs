@@ -3,6 +3,7 @@
 mod decision;
 mod denial;
 mod hosts;
+mod local_names;
 mod pattern;
 mod ports;
 mod table;

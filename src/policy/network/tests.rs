@@ -1,4 +1,5 @@
 mod addresses;
+mod names;
 
 use std::net::IpAddr;
 
