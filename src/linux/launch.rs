@@ -9,7 +9,7 @@ pub(crate) mod failure;
 mod filesystems;
 pub(crate) mod handoff;
 mod init;
-mod landlock;
+pub(crate) mod landlock;
 mod links;
 mod mount_table;
 pub(crate) mod mountinfo;

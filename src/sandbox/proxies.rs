@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -13,8 +14,8 @@ use crate::audit::Audit;
 use crate::audit::line::Line;
 use crate::egress::{self, Listeners};
 use crate::error::{Error, Kind, Result};
-use crate::linux::launch::{self, handoff, privileges};
-use crate::linux::plan::Role;
+use crate::linux::launch::{self, handoff, landlock, privileges};
+use crate::linux::plan::{Role, filter};
 use crate::linux::sys::{self, Forked};
 use crate::policy::network::Network;
 
@@ -172,8 +173,38 @@ fn confine(keep: &[i32]) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     // Its memory holds what the sandbox's connections carry.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    landlock::restrict_to_reading(resolver_files())?;
+    for filter in filter::of_proxies() {
+        sys::install_seccomp(&filter.program())?;
+    }
     Ok(())
 }
+
+/// What is read to turn a name into addresses: the files of resolver(5), wherever links lead,
+/// and the modules of nsswitch.conf(5). Whole directories, since the files are replaced while
+/// we run.
+fn resolver_files() -> impl Iterator<Item = PathBuf> {
+    let linked = ["/etc/resolv.conf", "/etc/hosts"].map(|link| {
+        let real = std::fs::canonicalize(link).ok()?;
+        real.parent().map(Path::to_path_buf)
+    });
+    let known = RESOLVER.map(PathBuf::from).into_iter();
+    known.chain(linked.into_iter().flatten())
+}
+
+const RESOLVER: [&str; 11] = [
+    "/etc",
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/nix/store",
+    "/gnu/store",
+    "/run/systemd/resolve",
+    "/run/resolvconf",
+    "/run/NetworkManager",
+];
 
 fn failed(call: &str, error: impl Into<io::Error>) -> Error {
     Error::new(Kind::Launch, "cannot start the proxies").call(call, error)

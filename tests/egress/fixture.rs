@@ -48,6 +48,7 @@ impl Proxy {
         let listeners = Listeners {
             http: vec![http],
             socks: vec![socks],
+            ..Listeners::default()
         };
         let (stop, theirs) = UnixStream::pair().unwrap();
         let (tell, ready) = mpsc::channel();

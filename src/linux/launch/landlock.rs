@@ -1,5 +1,6 @@
 //! The second file layer, restricting this process by what it may open.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -77,6 +78,36 @@ impl Layer {
             return Err(Failure::new(Step::Landlock, Errno::ENOTSUP));
         }
         Ok(self.abi)
+    }
+}
+
+/// Leaves this process nothing of the file tree but to read below `readable`, of which those
+/// that are missing are passed over, and no process to signal.
+pub(crate) fn restrict_to_reading<P: AsRef<Path>>(
+    readable: impl IntoIterator<Item = P>,
+) -> io::Result<()> {
+    let found = sys::landlock_abi().min(support::MAX_LANDLOCK_ABI);
+    let abi = ABI::from(found);
+    let mut handled = AccessFs::from_all(abi);
+    // Resolvers ask services over sockets, which say themselves who may.
+    handled.remove(AccessFs::ResolveUnix);
+    let mut ruleset = create(abi, handled).map_err(io::Error::other)?;
+    for path in readable {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let Ok(place) = rustix::fs::open(path.as_ref(), flags, Mode::empty()) else {
+            continue;
+        };
+        let rights = match FileType::from_raw_mode(rustix::fs::fstat(&place)?.st_mode) {
+            FileType::Directory => AccessFs::ReadFile | AccessFs::ReadDir,
+            _ => AccessFs::ReadFile.into(),
+        };
+        let rule = PathBeneath::new(&place, rights);
+        ruleset = ruleset.add_rule(rule).map_err(io::Error::other)?;
+    }
+    let status = ruleset.no_new_privs(false).restrict_self();
+    match status.map_err(io::Error::other)?.ruleset {
+        landlock::RulesetStatus::FullyEnforced => Ok(()),
+        _ => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 
@@ -233,7 +264,7 @@ fn failed(error: RulesetError) -> Failure {
         source = current.source();
         Some(current)
     })
-    .find_map(|error| error.downcast_ref::<std::io::Error>()?.raw_os_error());
+    .find_map(|error| error.downcast_ref::<io::Error>()?.raw_os_error());
     Failure::new(Step::Landlock, errno.map_or(Errno::EINVAL, Errno::from_raw))
 }
 

@@ -97,6 +97,18 @@ pub(super) fn performed(policy: &Policy, place: Place) -> Option<Filter> {
     judges.then_some(filter!("performed"))
 }
 
+/// Returns the programs of the proxies' process: those of a command under the strict profile,
+/// and one of its own.
+pub(crate) fn of_proxies() -> [Filter; 5] {
+    [
+        filter!("absent"),
+        filter!("refuse"),
+        filter!("strict-absent"),
+        filter!("strict-refuse"),
+        filter!("proxies"),
+    ]
+}
+
 /// Returns every program that a command of this caller gets.
 pub fn of(policy: &Policy, host: &Host) -> Vec<Filter> {
     let mut filters = for_caller(host.uid == 0, policy, Place::Host);

@@ -10,7 +10,7 @@ use super::{Line, ledger, lines};
 
 /// Number on x86_64, then on aarch64, of every call the profiles name; see
 /// `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl` of the kernel.
-const NUMBERS: [(&str, u32, u32); 119] = [
+const NUMBERS: [(&str, u32, u32); 125] = [
     ("_sysctl", 156, LACKS),
     ("acct", 163, 89),
     ("add_key", 248, 217),
@@ -24,6 +24,8 @@ const NUMBERS: [(&str, u32, u32); 119] = [
     ("connect", 42, 203),
     ("creat", 85, LACKS),
     ("delete_module", 176, 106),
+    ("execve", 59, 221),
+    ("execveat", 322, 281),
     ("fanotify_init", 300, 262),
     ("fanotify_mark", 301, 263),
     ("fchmod", 91, 52),
@@ -54,6 +56,8 @@ const NUMBERS: [(&str, u32, u32); 119] = [
     ("kexec_file_load", 320, 294),
     ("kexec_load", 246, 104),
     ("keyctl", 250, 219),
+    ("kill", 62, 129),
+    ("listen", 50, 201),
     ("listmount", 458, 458),
     ("lookup_dcookie", 212, 18),
     ("lsetxattr", 189, 6),
@@ -89,6 +93,8 @@ const NUMBERS: [(&str, u32, u32); 119] = [
     ("perf_event_open", 298, 241),
     ("personality", 135, 92),
     ("pidfd_getfd", 438, 438),
+    ("pidfd_open", 434, 434),
+    ("pidfd_send_signal", 424, 424),
     ("pivot_root", 155, 41),
     ("prctl", 157, 167),
     ("process_madvise", 440, 440),
@@ -146,11 +152,11 @@ fn programs(arch: u32) -> BTreeMap<&'static str, &'static [u8]> {
     if arch == X86_64 {
         programs!("/x86_64": "refuse" "absent" "unix" "unix-types" "performed" "inet"
             "file-capabilities" "setid" "setid-absent"
-            "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts")
+            "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts" "proxies")
     } else {
         programs!("/aarch64": "refuse" "absent" "unix" "unix-types" "performed" "inet"
             "file-capabilities" "setid" "setid-absent"
-            "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts")
+            "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts" "proxies")
     }
 }
 
