@@ -19,8 +19,9 @@ mod socks;
 mod transparent;
 mod tunnel;
 
+use std::fmt;
 use std::io;
-use std::net::{TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::thread::{self, Scope};
@@ -44,6 +45,25 @@ pub struct Listeners {
     pub resolver: Vec<TcpListener>,
     /// For questions for names, as datagrams; they tell of each the address it was sent to.
     pub resolver_datagrams: Vec<UdpSocket>,
+    /// Who tells of the sockets on the other side, where anybody does.
+    pub sockets: Option<Arc<dyn Sockets>>,
+}
+
+/// Tells of the sockets of those who connect.
+pub trait Sockets: fmt::Debug + Send + Sync {
+    /// Returns the inode of the socket with these ends.
+    fn inode_of(&self, ends: Ends) -> Option<u64>;
+}
+
+/// The two ends of a connection, as the client has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    /// Whether datagrams are sent, in place of a stream.
+    pub datagrams: bool,
+    /// Its own address.
+    pub client: SocketAddr,
+    /// What it connected to.
+    pub server: SocketAddr,
 }
 
 /// What the connections of one worker share, most of it with those of the others.
@@ -55,6 +75,9 @@ struct Proxy {
     pipes: Arc<pipe::Pipes>,
     slots: Arc<Semaphore>,
     resolver: Arc<dns::Resolver>,
+    sockets: Option<Arc<dyn Sockets>>,
+    /// The client, for one that serves one alone.
+    client: Option<Ends>,
     /// Told of every connection that is served.
     connected: Arc<Notify>,
     worker: usize,
@@ -83,6 +106,8 @@ pub fn serve(
         pipes: Arc::default(),
         slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
         resolver: Arc::new(dns::Resolver::new(listeners.have_v6())),
+        sockets: listeners.sockets.clone(),
+        client: None,
         connected: Arc::default(),
         worker: 0,
     };
@@ -187,6 +212,22 @@ fn work(
     result
 }
 
+impl Proxy {
+    /// Returns the proxy of one client, whose process the events name.
+    fn of_client(&self, client: impl FnOnce() -> io::Result<Ends>) -> Arc<Self> {
+        let client = self.audit.is_recording().then(client);
+        Arc::new(Self {
+            client: client.and_then(Result::ok),
+            ..self.clone()
+        })
+    }
+
+    /// Returns the inode of the client's socket, where it can be told.
+    fn client_socket(&self) -> Option<u64> {
+        self.sockets.as_ref()?.inode_of(self.client?)
+    }
+}
+
 impl Listeners {
     /// Returns other descriptors of the same sockets, but for those one worker serves alone.
     fn try_clone(&self) -> io::Result<Self> {
@@ -199,6 +240,7 @@ impl Listeners {
             captured: clone(&self.captured)?,
             resolver: clone(&self.resolver)?,
             resolver_datagrams: Vec::new(),
+            sockets: self.sockets.clone(),
         })
     }
 

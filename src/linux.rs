@@ -2,11 +2,13 @@
 
 pub(crate) mod broker;
 pub(crate) mod executor;
+pub(crate) mod inet_diag;
 mod inner;
 pub mod launch;
 pub(crate) mod netlink;
 pub(crate) mod passing;
 pub mod plan;
+pub(crate) mod processes;
 pub mod support;
 pub(crate) mod sys;
 pub(crate) mod unix_diag;

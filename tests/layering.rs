@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A unit of the design, and the paths of other units that it may name.
 type Row = (&'static str, &'static [&'static str]);
 
-const TABLE: [Row; 21] = [
+const TABLE: [Row; 23] = [
     ("error", &[]),
     ("settings", &["error"]),
     ("audit", &["error", "settings::Origin"]),
@@ -15,6 +15,8 @@ const TABLE: [Row; 21] = [
     ("linux::passing", &[]),
     ("linux::unix_diag", &[]),
     ("linux::netlink", &[]),
+    ("linux::inet_diag", &["linux::unix_diag"]),
+    ("linux::processes", &["audit::event", "policy::secrets"]),
     ("linux::executor", &["linux::sys", "linux::passing"]),
     // It names mount points as policy names paths.
     ("linux::mountinfo", &["error", "policy::path"]),
@@ -56,6 +58,7 @@ const TABLE: [Row; 21] = [
             "linux::passing",
             "linux::unix_diag",
             "linux::executor",
+            "linux::processes",
         ],
     ),
     (
@@ -88,6 +91,8 @@ const TABLE: [Row; 21] = [
             "linux::sys",
             "linux::mountinfo",
             "linux::passing",
+            "linux::inet_diag",
+            "linux::processes",
             "linux::plan",
             "linux::launch",
             "linux::broker",

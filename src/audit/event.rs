@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::settings::Origin;
 
@@ -22,8 +22,13 @@ pub struct Event<'a> {
     pub code: Code,
     /// The rule that decided, where one did.
     pub rule: Option<Rule<'a>>,
-    /// The process that asked; unknown to the proxies of this version.
+    /// The process that asked; `None` where it cannot be told. Written behind all else, once
+    /// the launcher knows it.
+    #[serde(skip)]
     pub process: Option<Process>,
+    /// The socket it asked over, by its inode, for the launcher to find the process.
+    #[serde(skip)]
+    pub socket: Option<u64>,
     /// The setting that would allow it.
     pub suggest: Option<Suggest<'a>>,
     /// What this kind of event adds, inlined: `asked` and `enforced`, or `status`.
@@ -42,6 +47,7 @@ impl<'a> Event<'a> {
             code,
             rule: None,
             process: None,
+            socket: None,
             suggest: None,
             detail: None,
         }
@@ -180,12 +186,14 @@ impl<'a> Rule<'a> {
 }
 
 /// The process that asked.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Process {
     /// Process id as the sandbox sees it.
     pub pid: u32,
     /// Path of its program.
     pub exe: Option<String>,
+    /// Its first argument, without what looks like a secret.
+    pub arg1: Option<String>,
 }
 
 /// The setting that would allow what was refused.

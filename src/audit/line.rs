@@ -6,13 +6,17 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
 
 use super::Audit;
+use super::event::Process;
 
 /// The launcher's end. The other one is for [`Audit::sent_over`].
 #[derive(Debug)]
 pub(crate) struct Line(OwnedFd);
+
+/// Finds the process that holds the socket with an inode.
+pub(crate) type OwnerOf<'a> = &'a dyn Fn(u64) -> Option<Process>;
 
 const MAX_DATAGRAM: usize = 64 * 1024;
 
@@ -50,9 +54,10 @@ impl Line {
     }
 
     /// Records events that have come, without waiting for more, and not all of very many.
-    pub(crate) fn record(&self, audit: &Audit) {
+    /// `owner_of` finds the process that holds a socket.
+    pub(crate) fn record(&self, audit: &Audit, owner_of: OwnerOf<'_>) {
         for _ in 0..BATCH {
-            if !self.record_next(audit) {
+            if !self.record_next(audit, owner_of) {
                 return;
             }
         }
@@ -70,7 +75,8 @@ impl Line {
             let left = deadline.saturating_duration_since(Instant::now());
             let left = PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO);
             match poll(&mut fds, left) {
-                Ok(1..) if self.record_next(audit) => {}
+                // The processes that asked are gone.
+                Ok(1..) if self.record_next(audit, &|_| None) => {}
                 Err(Errno::EINTR) => {}
                 _ => return,
             }
@@ -78,7 +84,7 @@ impl Line {
     }
 
     /// Records one event that has come; tells whether there was one.
-    fn record_next(&self, audit: &Audit) -> bool {
+    fn record_next(&self, audit: &Audit, owner_of: OwnerOf<'_>) -> bool {
         // The length first: most looks find nothing, and a buffer is a page to touch or sixteen.
         let peek = RecvFlags::DONTWAIT | RecvFlags::PEEK | RecvFlags::TRUNC;
         let Ok((_, len @ 1..)) = rustix::net::recv(&self.0, &mut [0; 1], peek) else {
@@ -89,7 +95,11 @@ impl Line {
         let Ok((len @ 1.., _)) = received else {
             return false;
         };
-        audit.record_received(&datagram[..len]);
+        if let Some(answer) = audit.record_received(&datagram[..len], owner_of) {
+            // One that is gone waits for none.
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            let _sent = rustix::net::send(&self.0, &[answer], flags);
+        }
         true
     }
 }
@@ -130,10 +140,10 @@ mod tests {
         with_file("batch", |audit, lines| {
             let (line, theirs) = Line::pair().unwrap();
             send(&audit.sent_over(theirs), BATCH + 3);
-            line.record(audit);
+            line.record(audit, &|_| None);
             assert_eq!(lines().len(), BATCH);
-            line.record(audit);
-            line.record(audit);
+            line.record(audit, &|_| None);
+            line.record(audit, &|_| None);
             let lines = lines();
             assert_eq!(lines.len(), BATCH + 3);
             for (number, line) in lines.iter().enumerate() {

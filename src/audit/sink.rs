@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use super::event::Event;
+use super::event::{Event, Process};
 use crate::error::{Error, Kind, Result, printable};
 
 /// Records events and, under `--debug`, says on stderr what happens.
@@ -32,7 +32,8 @@ pub struct Audit {
 enum Target {
     None,
     File(Mutex<Writer>),
-    Launcher(OwnedFd),
+    /// One event at a time, so that each gets its own answer.
+    Launcher(Mutex<OwnedFd>),
 }
 
 #[derive(Debug)]
@@ -52,12 +53,19 @@ struct Envelope<'a> {
     run: &'a str,
 }
 
-/// What our own processes send the launcher: it alone knows sequence and run.
+/// What our own processes send the launcher: it alone knows sequence and run, and what process
+/// holds a socket. Where one is named, the sender waits for [`ANSWER`]: the process waits for an
+/// answer too, and is there as long.
 #[derive(Serialize, serde::Deserialize)]
 struct Record {
     time: String,
     event: Box<RawValue>,
+    process: Option<Process>,
+    socket: Option<u64>,
 }
+
+/// What the launcher sends back once it has recorded an event.
+const ANSWER: u8 = b'A';
 
 impl Audit {
     /// Records nothing.
@@ -111,7 +119,7 @@ impl Audit {
     pub fn sent_over(&self, line: OwnedFd) -> Self {
         let target = match &self.target {
             Target::None => Target::None,
-            Target::File(_) | Target::Launcher(_) => Target::Launcher(line),
+            Target::File(_) | Target::Launcher(_) => Target::Launcher(Mutex::new(line)),
         };
         Self {
             target,
@@ -141,22 +149,32 @@ impl Audit {
         match &self.target {
             Target::None => {}
             Target::File(writer) => {
-                if let Ok(event) = serde_json::value::to_raw_value(event) {
-                    write(writer, &now(), &event);
+                if let Ok(body) = serde_json::value::to_raw_value(event) {
+                    write(writer, &now(), &body, event.process.as_ref());
                 }
             }
-            Target::Launcher(socket) => send(socket, event),
+            Target::Launcher(line) => {
+                let line = line.lock().unwrap_or_else(PoisonError::into_inner);
+                send(&line, event);
+            }
         }
     }
 
     /// Writes an event that one of our own processes sent with [`Audit::sent_over`].
-    pub fn record_received(&self, datagram: &[u8]) {
+    /// `owner_of` finds the process that holds a socket. Tells whether the sender waits.
+    pub(super) fn record_received(
+        &self,
+        datagram: &[u8],
+        owner_of: &dyn Fn(u64) -> Option<Process>,
+    ) -> Option<u8> {
         let Target::File(writer) = &self.target else {
-            return;
+            return None;
         };
-        if let Ok(record) = serde_json::from_slice::<Record>(datagram) {
-            write(writer, &record.time, &record.event);
-        }
+        let record: Record = serde_json::from_slice(datagram).ok()?;
+        let owner = record.socket.and_then(owner_of);
+        let process = record.process.or(owner);
+        write(writer, &record.time, &record.event, process.as_ref());
+        record.socket.map(|_| ANSWER)
     }
 
     /// Prints lines to stderr under `--debug`: `srt: debug: …`.
@@ -201,7 +219,7 @@ pub enum Verbosity {
     Debug,
 }
 
-fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue) {
+fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue, process: Option<&Process>) {
     let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
     let seq = writer.seq;
     let envelope = Envelope {
@@ -210,16 +228,19 @@ fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue) {
         seq,
         run: &writer.run,
     };
-    let Ok(envelope) = serde_json::to_string(&envelope) else {
+    let envelope = serde_json::to_string(&envelope);
+    let (Ok(envelope), Ok(process)) = (envelope, serde_json::to_string(&process)) else {
         return;
     };
     // Both are objects, and become one: the event as it was sent, the envelope before it.
-    let (Some(head), Some(tail)) = (envelope.strip_suffix('}'), event.get().strip_prefix('{'))
-    else {
+    let head = envelope.strip_suffix('}');
+    let event = event.get().strip_prefix('{');
+    let event = event.and_then(|event| event.strip_suffix('}'));
+    let (Some(head), Some(event)) = (head, event) else {
         return;
     };
     // One write call a line, so that lines of several runs in one file never mix.
-    let line = format!("{head},{tail}\n");
+    let line = format!("{head},{event},\"process\":{process}}}\n");
     if let Err(error) = writer.file.write_all(line.as_bytes())
         && !std::mem::replace(&mut writer.failed, true)
     {
@@ -231,16 +252,38 @@ fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue) {
     writer.seq += 1;
 }
 
-fn send(socket: &OwnedFd, event: &Event<'_>) {
-    let Ok(event) = serde_json::value::to_raw_value(event) else {
+fn send(line: &OwnedFd, event: &Event<'_>) {
+    let Ok(body) = serde_json::value::to_raw_value(event) else {
         return;
     };
-    let Ok(record) = serde_json::to_vec(&Record { time: now(), event }) else {
+    let record = Record {
+        time: now(),
+        event: body,
+        process: event.process.clone(),
+        socket: event.socket,
+    };
+    let Ok(record) = serde_json::to_vec(&record) else {
         return;
     };
-    let send = || nix::sys::socket::send(socket.as_raw_fd(), &record, MsgFlags::MSG_NOSIGNAL);
+    let send = || nix::sys::socket::send(line.as_raw_fd(), &record, MsgFlags::MSG_NOSIGNAL);
     // Other errors mean that the launcher is gone, and this process will be in a moment.
-    while send() == Err(Errno::EINTR) {}
+    let sent = repeated(send);
+    if sent.is_ok() && event.socket.is_some() {
+        let mut answer = [0; 1];
+        let receive = || nix::sys::socket::recv(line.as_raw_fd(), &mut answer, MsgFlags::empty());
+        // Nothing comes where the launcher is gone.
+        let _answered = repeated(receive);
+    }
+}
+
+/// Calls until no signal interrupts.
+fn repeated<T>(mut call: impl FnMut() -> nix::Result<T>) -> nix::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::EINTR) => {}
+            result => return result,
+        }
+    }
 }
 
 fn now() -> String {

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use super::Proxy;
+use super::{Ends, Proxy};
 
 /// One of the connections that may exist at a time; given back when dropped.
 pub(super) type Slot = OwnedSemaphorePermit;
@@ -24,7 +24,8 @@ pub(super) fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> 
 pub(super) async fn http(listener: TcpListener, proxy: Arc<Proxy>) {
     let accept = async || listener.accept().await.map(|(stream, _)| stream);
     let serve = |stream: TcpStream, slot| {
-        tokio::spawn(super::http::serve(stream, Arc::clone(&proxy), slot));
+        let proxy = proxy.of_client(|| ends(&stream));
+        tokio::spawn(super::http::serve(stream, proxy, slot));
     };
     let turn_away = |stream: TcpStream| {
         // One attempt: a peer that does not even take this is not worth a wait.
@@ -38,8 +39,9 @@ pub(super) async fn http(listener: TcpListener, proxy: Arc<Proxy>) {
 pub(super) async fn socks(listener: TcpListener, proxy: Arc<Proxy>) {
     let server = super::socks::server(listener);
     let accept = async || server.accept().await.map(|(connection, _)| connection);
-    let serve = |connection, slot| {
-        tokio::spawn(super::socks::serve(connection, Arc::clone(&proxy), slot));
+    let serve = |connection: super::socks::Connection, slot| {
+        let proxy = proxy.of_client(|| ends(connection.get_ref()));
+        tokio::spawn(super::socks::serve(connection, proxy, slot));
     };
     run(&proxy, accept, serve, drop).await;
 }
@@ -47,8 +49,14 @@ pub(super) async fn socks(listener: TcpListener, proxy: Arc<Proxy>) {
 /// Serves every connection that was meant for somewhere else.
 pub(super) async fn captured(listener: TcpListener, proxy: Arc<Proxy>) {
     let accept = async || listener.accept().await.map(|(stream, _)| stream);
-    let serve = |stream, slot| {
-        tokio::spawn(super::transparent::serve(stream, Arc::clone(&proxy), slot));
+    let serve = |stream: TcpStream, slot| {
+        let proxy = proxy.of_client(|| {
+            Ok(Ends {
+                server: super::transparent::original_destination(&stream)?,
+                ..ends(&stream)?
+            })
+        });
+        tokio::spawn(super::transparent::serve(stream, proxy, slot));
     };
     run(&proxy, accept, serve, drop).await;
 }
@@ -56,10 +64,19 @@ pub(super) async fn captured(listener: TcpListener, proxy: Arc<Proxy>) {
 /// Serves the questions for names of every connection.
 pub(super) async fn resolver(listener: TcpListener, proxy: Arc<Proxy>) {
     let accept = async || listener.accept().await.map(|(stream, _)| stream);
-    let serve = |stream, slot| {
-        tokio::spawn(super::dns::serve(stream, Arc::clone(&proxy), slot));
+    let serve = |stream: TcpStream, slot| {
+        let proxy = proxy.of_client(|| ends(&stream));
+        tokio::spawn(super::dns::serve(stream, proxy, slot));
     };
     run(&proxy, accept, serve, drop).await;
+}
+
+fn ends(stream: &TcpStream) -> io::Result<Ends> {
+    Ok(Ends {
+        datagrams: false,
+        client: stream.peer_addr()?,
+        server: stream.local_addr()?,
+    })
 }
 
 async fn run<C, A>(

@@ -6,7 +6,7 @@ pub(super) mod message;
 
 use std::collections::HashSet;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,8 +18,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use super::Proxy;
 use super::accept::Slot;
+use super::{Ends, Proxy};
 use crate::audit::event::Code;
 use crate::policy::hostname::{Host, Target};
 pub(super) use book::Book;
@@ -140,6 +140,9 @@ async fn read(stream: &mut TcpStream, query: &mut Vec<u8>) -> io::Result<()> {
 
 /// Answers every datagram that comes.
 pub(super) async fn serve_datagrams(socket: UdpSocket, proxy: Arc<Proxy>) {
+    let Ok(port) = socket.local_addr().map(|address| address.port()) else {
+        return;
+    };
     let mut buffer = vec![0; usize::from(u16::MAX)];
     loop {
         let received = socket
@@ -151,14 +154,34 @@ pub(super) async fn serve_datagrams(socket: UdpSocket, proxy: Arc<Proxy>) {
             // Nobody serves a socket that is broken; the kernel refuses what comes for it.
             Err(_) => return,
         };
+        let (Some(client), Some(asked)) = (client, asked) else {
+            continue;
+        };
         let query = &buffer[..len];
         let limit = message::datagram_limit(query);
-        let answer = message::answer(query, limit, &*proxy);
-        if let (Some(answer), Some(client), Some(asked)) = (answer, client, asked) {
+        let proxy = proxy.of_client(|| {
+            Ok(Ends {
+                datagrams: true,
+                client: address_of(&client).ok_or(io::ErrorKind::InvalidData)?,
+                server: SocketAddr::new(asked, port),
+            })
+        });
+        if let Some(answer) = message::answer(query, limit, &*proxy) {
             // A client that is gone needs no answer, and one whose buffer is full asks again.
             let _sent = send(&socket, &answer, &client, asked);
         }
     }
+}
+
+fn address_of(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address
+        .as_sockaddr_in()
+        .map(|v4| SocketAddr::V4((*v4).into()));
+    v4.or_else(|| {
+        address
+            .as_sockaddr_in6()
+            .map(|v6| SocketAddr::V6((*v6).into()))
+    })
 }
 
 type Received = (usize, Option<SockaddrStorage>, Option<IpAddr>);

@@ -66,6 +66,7 @@ impl Proxy {
             target: Some(&permit.target().to_string()),
             verdict: Some(Verdict::Allowed),
             rule: Some(permit.rule()),
+            socket: self.client_socket(),
             ..Event::new(Kind::Net, op.name(), Code::HostListed)
         });
     }
@@ -84,6 +85,7 @@ impl Proxy {
             target: Some(&printable(asked)),
             verdict: Some(Verdict::Denied),
             detail: Some(detail("reason", reason)),
+            socket: self.client_socket(),
             ..Event::new(Kind::Net, op.name(), code)
         });
     }
@@ -99,6 +101,7 @@ impl Proxy {
             verdict: Some(Verdict::Denied),
             rule: denial.rule(),
             suggest: denial.suggest(),
+            socket: self.client_socket(),
             ..Event::new(Kind::Dns, RESOLVE, code)
         });
     }
@@ -109,6 +112,7 @@ impl Proxy {
             target: Some(&printable(asked)),
             verdict: Some(Verdict::Denied),
             detail: Some(detail("reason", reason)),
+            socket: self.client_socket(),
             ..Event::new(Kind::Dns, RESOLVE, code)
         });
     }
@@ -120,6 +124,7 @@ impl Proxy {
             rule: denial.rule(),
             suggest: denial.suggest(),
             detail: denial.range().map(|range| detail("range", range)),
+            socket: self.client_socket(),
             ..Event::new(Kind::Net, op.name(), denial.code)
         });
     }
@@ -129,6 +134,7 @@ impl Proxy {
             target: Some(&target.to_string()),
             verdict: Some(Verdict::Failed),
             detail: Some(detail("reason", &failure.to_string())),
+            socket: self.client_socket(),
             ..Event::new(Kind::Net, op.name(), Code::UpstreamFailed)
         });
     }

@@ -43,7 +43,7 @@ async fn connect(stream: &TcpStream, proxy: &Proxy) -> Option<TcpStream> {
 
 /// Asks for the destination the client gave: the kernel remembers it where it redirected the
 /// connection, and else it is the address of this end.
-fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
+pub(super) fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
     let local = stream.local_addr()?;
     let redirected = match local {
         SocketAddr::V4(_) => getsockopt(stream, sockopt::OriginalDst).map(|address| {

@@ -242,6 +242,11 @@ impl Drop for Sandbox {
 }
 
 impl Sandbox {
+    /// Returns the number of the first process of the sandbox, as the host counts.
+    pub(crate) fn first_process(&self) -> u32 {
+        self.init
+    }
+
     /// Tells whether a broker is to perform calls of the command.
     pub(crate) fn stops_calls(&self) -> bool {
         self.stops_calls

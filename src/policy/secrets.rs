@@ -6,7 +6,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-pub use redaction::{Form, Redaction, redact};
+pub use redaction::{Form, Redaction, redact, redact_argument};
 
 use super::host::Host;
 use super::path;

@@ -60,7 +60,7 @@ impl Running {
     /// Ends the broker, once the sandbox is gone, and records everything that is still to come.
     pub(super) fn record_rest(self, audit: &Audit) {
         if let Some(broker) = self.broker {
-            broker.end(|| self.events.record(audit));
+            broker.end(|| self.events.record(audit, &|_| None));
         }
         self.events.record_rest(audit, PATIENCE);
     }

@@ -5,6 +5,7 @@ use crate::audit::line::Line;
 use crate::backend::{Held, Outcome};
 use crate::error::Result;
 use crate::linux::launch::Sandbox;
+use crate::linux::processes::Processes;
 use crate::policy::network::Network;
 use crate::policy::sockets::Sockets;
 
@@ -47,8 +48,10 @@ impl Helpers {
         let lines = self.proxies.iter().map(Proxies::events);
         let lines: Vec<_> = lines.chain([self.broker.events()]).collect();
         let watched: Vec<_> = lines.iter().map(|line| Line::descriptor(line)).collect();
+        let processes = Processes::below(held.first_process());
+        let owner_of = |socket| processes.owner_of(socket);
         let outcome = held.wait(&watched, &mut || {
-            lines.iter().for_each(|line| line.record(audit));
+            lines.iter().for_each(|line| line.record(audit, &owner_of));
         })?;
         if let Some(proxies) = &self.proxies {
             proxies.record_rest(audit);

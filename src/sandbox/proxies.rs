@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -12,8 +13,9 @@ use rustix::process::{DumpableBehavior, Signal, WaitId, WaitIdOptions};
 
 use crate::audit::Audit;
 use crate::audit::line::Line;
-use crate::egress::{self, Listeners};
+use crate::egress::{self, Ends, Listeners, Sockets};
 use crate::error::{Error, Kind, Result};
+use crate::linux::inet_diag::{InetDiag, Transport};
 use crate::linux::launch::{self, handoff, landlock, privileges};
 use crate::linux::plan::{Role, filter};
 use crate::linux::sys::{self, Forked};
@@ -123,9 +125,24 @@ fn serve(
             Role::ResolverDatagrams => listeners.resolver_datagrams.push(listener.into()),
         }
     }
+    listeners.sockets = Some(Arc::new(Diag(InetDiag::new(handed_over.sockets))));
     let audit = audit.sent_over(line.try_clone()?);
     let ready = || tell(line, &[READY]);
     egress::serve(listeners, policy, audit, handed_over.sandbox, ready)
+}
+
+/// Asks the sandbox's network for the sockets of those who connect.
+#[derive(Debug)]
+struct Diag(InetDiag);
+
+impl Sockets for Diag {
+    fn inode_of(&self, ends: Ends) -> Option<u64> {
+        let transport = match ends.datagrams {
+            true => Transport::Udp,
+            false => Transport::Tcp,
+        };
+        self.0.inode_of(transport, ends.client, ends.server)
+    }
 }
 
 /// Writes why the proxies cannot start: the errno, 0 where there is none, and a text.

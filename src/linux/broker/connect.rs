@@ -13,8 +13,8 @@ use super::namespaces::Namespace;
 use super::{Shared, Worker, resolve};
 use crate::audit::event::{Code, Event, Kind, Rule, Suggest, Verdict};
 use crate::linux::executor::{self, Destination, MAX_ADDRESS};
-use crate::linux::sys;
 use crate::linux::unix_diag::{Listening, UnixDiag};
+use crate::linux::{processes, sys};
 
 /// Where the path of a Unix address starts, and how long the whole is at most; see unix(7).
 const PATH_OFFSET: usize = 2;
@@ -143,8 +143,12 @@ fn side_of(
     if let Some(entry) = broker.policy.check(&path)
         && is_on_host(&path, &found)
     {
-        let rule = Some(Rule::new(&entry.text, &entry.origin));
-        record(broker, &path, Verdict::Allowed, Code::SocketListed, rule);
+        let allowed = Event {
+            verdict: Some(Verdict::Allowed),
+            rule: Some(Rule::new(&entry.text, &entry.origin)),
+            ..Event::new(Kind::Socket, CONNECT, Code::SocketListed)
+        };
+        record(broker, caller, &path, allowed);
         return Ok(Side::Outside);
     }
     // Which of two answers is given; no more depends on it.
@@ -152,7 +156,16 @@ fn side_of(
     let listening = |diag: &UnixDiag| diag.listening_at(numbers.ino).unwrap_or_default();
     let host = broker.host_sockets().map(listening).unwrap_or_default();
     if host.iter().any(may_be_there) {
-        record(broker, &path, Verdict::Denied, Code::SocketUnlisted, None);
+        let add = path.to_string_lossy();
+        let denied = Event {
+            verdict: Some(Verdict::Denied),
+            suggest: Some(Suggest {
+                key: "network.allowUnixSockets",
+                add: &add,
+            }),
+            ..Event::new(Kind::Socket, CONNECT, Code::SocketUnlisted)
+        };
+        record(broker, caller, &path, denied);
         return Err(Errno::EACCES);
     }
     // Nobody we know of listens: programs remove such a leftover and take its name.
@@ -201,17 +214,16 @@ fn is_on_host(path: &Path, found: &rustix::fs::Stat) -> bool {
         .is_ok_and(|there| (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino))
 }
 
-fn record(broker: &Shared, path: &Path, verdict: Verdict, code: Code, rule: Option<Rule<'_>>) {
-    let target = path.to_string_lossy();
-    let suggest = (verdict == Verdict::Denied).then(|| Suggest {
-        key: "network.allowUnixSockets",
-        add: &target,
-    });
+/// Records what became of a call of `caller`, which still waits for it.
+fn record(broker: &Shared, caller: &Caller<'_>, path: &Path, event: Event<'_>) {
+    if !broker.audit.is_recording() {
+        return;
+    }
     broker.audit.record(&Event {
-        target: Some(&target),
-        verdict: Some(verdict),
-        rule,
-        suggest,
-        ..Event::new(Kind::Socket, "connect", code)
+        target: Some(&path.to_string_lossy()),
+        process: processes::describe(caller.thread().unsigned_abs()),
+        ..event
     });
 }
+
+const CONNECT: &str = "connect";

@@ -11,6 +11,7 @@ use rustix::fs::CWD;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, socket_with, sockopt};
 
 use super::failure::{At, Failure, Step};
+use super::network::Network;
 use super::rootfs;
 use crate::linux::executor;
 use crate::linux::passing::{self, MAX_DESCRIPTORS};
@@ -20,19 +21,23 @@ use crate::linux::plan::Role;
 #[derive(Debug)]
 pub(crate) struct HandedOver {
     pub(crate) listeners: Vec<(Role, OwnedFd)>,
+    /// What tells of the sockets of the sandbox's network; see sock_diag(7).
+    pub(crate) sockets: OwnedFd,
     pub(crate) sandbox: OwnedFd,
 }
 
-/// Sends every listener over the socket at `path`; returns the connection, to be kept open.
-pub(super) fn send(path: &Path, listeners: &[(Role, OwnedFd)]) -> Result<OwnedFd, Failure> {
+/// Sends the network over the socket at `path`; returns the connection, to be kept open.
+pub(super) fn send(path: &Path, network: &Network) -> Result<OwnedFd, Failure> {
     let kind = SocketType::SEQPACKET;
     let socket =
         socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).at(Step::HandOver)?;
     // Through a descriptor, since a socket's name is 107 bytes at most; see unix(7).
     let place = rootfs::open(CWD, path).at_path(Step::HandOver, path)?;
     executor::connect_to_place(&socket, &place).at_path(Step::HandOver, path)?;
-    let labels: Vec<u8> = listeners.iter().map(|(role, _)| label(*role)).collect();
-    let fds: Vec<BorrowedFd<'_>> = listeners.iter().map(|(_, fd)| fd.as_fd()).collect();
+    let listeners = network.listeners.iter();
+    let labelled = listeners.map(|(role, fd)| (label(*role), fd.as_fd()));
+    let labelled = labelled.chain([(SOCKETS, network.sockets.as_fd())]);
+    let (labels, fds): (Vec<u8>, Vec<BorrowedFd<'_>>) = labelled.unzip();
     passing::send(&socket, &labels, &fds).at(Step::HandOver)?;
     Ok(socket)
 }
@@ -54,14 +59,22 @@ pub(crate) fn receive(socket: &OwnedFd, init: u32) -> io::Result<HandedOver> {
     };
     let mut labels = [0; MAX_DESCRIPTORS];
     let (labels, fds) = passing::receive(&sandbox, &mut labels)?;
+    let malformed = || io::Error::from(io::ErrorKind::InvalidData);
+    let (Some((&SOCKETS, labels)), true) = (labels.split_last(), labels.len() == fds.len()) else {
+        return Err(malformed());
+    };
     let roles: Option<Vec<Role>> = labels.iter().map(|&byte| role(byte)).collect();
-    let roles = roles.filter(|roles| roles.len() == fds.len() && !fds.is_empty());
-    let roles = roles.ok_or(io::ErrorKind::InvalidData)?;
+    let mut fds = fds;
+    let sockets = fds.pop().ok_or_else(malformed)?;
     Ok(HandedOver {
-        listeners: roles.into_iter().zip(fds).collect(),
+        listeners: roles.ok_or_else(malformed)?.into_iter().zip(fds).collect(),
+        sockets,
         sandbox,
     })
 }
+
+/// What the last descriptor is.
+const SOCKETS: u8 = b'I';
 
 fn label(role: Role) -> u8 {
     match role {

@@ -96,7 +96,7 @@ fn build(
     // First: until then this process has no id that may own or mount anything.
     namespaces::map_ids(plan.ids)?;
     // While the host's /proc is there, through which ports are opened.
-    let listeners = match plan.network {
+    let network = match plan.network {
         NetworkMode::Filtered => Some(network::build(plan)?),
         NetworkMode::Open => None,
     };
@@ -110,8 +110,8 @@ fn build(
     };
     // The proxies get the only copies: when they are gone, a connection is refused instead of
     // waiting in a queue nobody serves.
-    let proxies = match listeners {
-        Some(listeners) => Some(handoff::send(egress_socket, &listeners)?),
+    let proxies = match network {
+        Some(network) => Some(handoff::send(egress_socket, &network)?),
         None => None,
     };
     // Before the table is read, which takes a while: the name is removed meanwhile.

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 use super::failure::{At, Failure, Step};
 use crate::linux::netlink::capture;
 use crate::linux::plan::{CAPTURE_PORT, Capture, Plan, RESOLVER_PORT, Role};
-use crate::linux::sys;
+use crate::linux::{sys, unix_diag};
 
 /// Connections the kernel holds for us while the proxies are busy; a full queue would drop
 /// them. The kernel cuts it to `net.core.somaxconn`.
@@ -21,8 +21,15 @@ const BACKLOG: i32 = 4096;
 
 type Listener = (Role, OwnedFd);
 
+/// What the proxies get of it.
+pub(super) struct Network {
+    pub(super) listeners: Vec<Listener>,
+    /// What tells of its sockets; see sock_diag(7).
+    pub(super) sockets: OwnedFd,
+}
+
 /// Brings `lo` up and makes what the plan listens on.
-pub(super) fn build(plan: &Plan) -> Result<Vec<Listener>, Failure> {
+pub(super) fn build(plan: &Plan) -> Result<Network, Failure> {
     let any = socket_with(
         AddressFamily::INET,
         SocketType::DGRAM,
@@ -44,7 +51,10 @@ pub(super) fn build(plan: &Plan) -> Result<Vec<Listener>, Failure> {
         listeners.extend(captured(capture)?);
     }
     open_low_ports();
-    Ok(listeners)
+    Ok(Network {
+        listeners,
+        sockets: unix_diag::open().at(Step::AskSockets)?,
+    })
 }
 
 /// Listens for the connections and questions of programs that know no proxy. Without routes

@@ -45,5 +45,32 @@ pub fn redact(form: Form, text: &str) -> Redaction {
     }
 }
 
+/// Returns one argument of a command as it may be recorded: cut short, without what looks like a
+/// secret.
+pub fn redact_argument(text: &str) -> String {
+    const LONGEST: usize = 200;
+    /// Of `-sS` or `-jar`; in what is longer a value may follow the letter, as in `-pSECRET`.
+    const LONGEST_LETTERS: usize = 4;
+    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let has_letters = text.starts_with('-') && !text.starts_with("--");
+    let shown = match urls::without_userinfo(text) {
+        _ if names::holds_token(text) => LEFT_OUT.to_owned(),
+        _ if !value.is_empty() && names::is_secret(name.trim_start_matches('-')) => {
+            format!("{name}={LEFT_OUT}")
+        }
+        _ if has_letters && text.chars().count() > LONGEST_LETTERS => {
+            let letter: String = text.chars().take(2).collect();
+            format!("{letter}{LEFT_OUT}")
+        }
+        Some(shown) => shown,
+        None => LEFT_OUT.to_owned(),
+    };
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    shown.chars().take(LONGEST).map(plain).collect()
+}
+
+/// What stands for a secret.
+const LEFT_OUT: &str = "\u{2026}";
+
 #[cfg(test)]
 mod tests;

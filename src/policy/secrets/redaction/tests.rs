@@ -379,3 +379,35 @@ fn no_text_takes_long() {
         }
     }
 }
+
+#[test]
+fn an_argument_is_recorded_without_what_looks_like_a_secret() {
+    for text in [
+        "-sS",
+        "-jar",
+        "install",
+        "--version",
+        "/srv/app/run.py",
+        "-c",
+        "",
+    ] {
+        assert_eq!(redact_argument(text), text);
+    }
+    let token = format!("ghp_{}", "a1b2c3d4e5f6".repeat(3));
+    for (text, shown) in [
+        ("--password=hunter2", "--password=\u{2026}"),
+        ("API_TOKEN=abc", "API_TOKEN=\u{2026}"),
+        ("-pSECRET", "-p\u{2026}"),
+        ("-uuser:pass", "-u\u{2026}"),
+        (token.as_str(), "\u{2026}"),
+        ("a\u{1b}[2Jb\n", "a?[2Jb?"),
+    ] {
+        assert_eq!(redact_argument(text), shown);
+    }
+    let url = redact_argument("https://user:hunter2@git.test/x");
+    assert!(
+        url.contains("git.test") && !url.contains("hunter2"),
+        "{url}"
+    );
+    assert_eq!(redact_argument(&"x".repeat(300)).len(), 200);
+}
