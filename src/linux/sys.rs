@@ -414,14 +414,14 @@ pub(crate) fn allow_any_source(socket: BorrowedFd<'_>) -> io::Result<()> {
     // From linux/in6.h, since Linux 4.15.
     const IPV6_FREEBIND: c_int = 78;
     let on: c_int = 1;
-    // SAFETY: the kernel reads one int, which lives across the call.
+    // SAFETY: the kernel reads one int of four bytes, which lives across the call.
     check(i64::from(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_IPV6,
             IPV6_FREEBIND,
             (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
+            4,
         )
     }))
     .map(drop)

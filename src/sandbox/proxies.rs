@@ -20,6 +20,7 @@ use crate::linux::launch::{self, handoff, landlock, privileges};
 use crate::linux::plan::{Role, filter};
 use crate::linux::sys::{self, Forked};
 use crate::policy::network::Network;
+use crate::policy::path::RealPath;
 
 /// The proxies of one sandbox. Dropping it ends them.
 #[derive(Debug)]
@@ -202,8 +203,8 @@ fn confine(keep: &[i32]) -> io::Result<()> {
 /// we run.
 fn resolver_files() -> impl Iterator<Item = PathBuf> {
     let linked = ["/etc/resolv.conf", "/etc/hosts"].map(|link| {
-        let real = std::fs::canonicalize(link).ok()?;
-        real.parent().map(Path::to_path_buf)
+        let real = RealPath::resolve(Path::new(link)).ok()?;
+        real.as_path().parent().map(Path::to_path_buf)
     });
     let known = RESOLVER.map(PathBuf::from).into_iter();
     known.chain(linked.into_iter().flatten())
