@@ -1,6 +1,6 @@
 //! Paths of rules: absolute, with every link resolved, and known by what they name.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -177,10 +177,11 @@ const MAX_LINKS: usize = 40;
 #[derive(Debug, Default)]
 pub struct Resolver {
     /// What is at paths that others go through, by paths free of links but for the last name.
-    /// As strings: to hash a path is to take it apart.
-    seen: HashMap<OsString, Found>,
+    /// As strings, since to compare paths is to take them apart; sorted, since a hash of each
+    /// takes longer than comparing with a few.
+    seen: BTreeMap<OsString, Found>,
     /// The way to a directory, by its path as written.
-    directories: HashMap<OsString, Walked>,
+    directories: BTreeMap<OsString, Walked>,
 }
 
 /// A part of a way.
@@ -209,10 +210,10 @@ impl Resolver {
         let (mut way, mut ahead) = match known {
             Some(known) => {
                 directory = None;
-                let last: PathBuf = path.components().next_back().into_iter().collect();
-                (known.clone(), backwards(&last))
+                let last = path.components().next_back();
+                (known.clone(), backwards(last.into_iter()))
             }
-            None => (Walked::start(), backwards(path)),
+            None => (Walked::start(), backwards(path.components())),
         };
         while let Some(name) = ahead.pop() {
             if ahead.is_empty()
@@ -235,7 +236,7 @@ impl Resolver {
                         true => way.end = PathBuf::from("/"),
                         false => _ = way.end.pop(),
                     }
-                    ahead.extend(backwards(&link.target));
+                    ahead.extend(backwards(link.target.components()));
                     way.links.push(link);
                 }
                 // The kernel gives up here too, whatever it is about to find.
@@ -327,15 +328,13 @@ fn look(path: &Path) -> Found {
     }
 }
 
-fn backwards(path: &Path) -> Vec<OsString> {
-    let names = path.components().filter_map(|part| match part {
+fn backwards<'a>(parts: impl DoubleEndedIterator<Item = Component<'a>>) -> Vec<OsString> {
+    let names = parts.rev().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
         Component::ParentDir => Some(OsString::from("..")),
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     });
-    let mut names: Vec<_> = names.collect();
-    names.reverse();
-    names
+    names.collect()
 }
 
 /// Counts the components below `/`; the deeper of two rules is the more specific one.

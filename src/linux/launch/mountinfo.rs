@@ -1,10 +1,10 @@
 //! The mount table of this process, with names as bytes.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
@@ -147,6 +147,9 @@ fn parse(line: &[u8]) -> Option<Mount> {
 
 /// Undoes the octal escapes of the names.
 fn unescape(shown: &[u8]) -> Option<PathBuf> {
+    if !shown.contains(&b'\\') {
+        return Some(OsStr::from_bytes(shown).into());
+    }
     let mut bytes = Vec::with_capacity(shown.len());
     let mut rest = shown;
     while let Some((&byte, after)) = rest.split_first() {
@@ -164,9 +167,6 @@ fn unescape(shown: &[u8]) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-
     use super::*;
 
     #[test]
