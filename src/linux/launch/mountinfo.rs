@@ -68,16 +68,18 @@ pub(crate) fn aliases<'a>(
     for mount in mounts {
         by_device.entry(&mount.device).or_default().push(mount);
     }
-    let places: HashSet<&Path> = mounts.iter().map(|mount| mount.place.as_path()).collect();
+    // As strings: to hash a path is to take it apart.
+    let places: HashSet<_> = mounts.iter().map(|mount| mount.place.as_os_str()).collect();
     let mut ids = HashMap::new();
     let mut found = Vec::new();
     for path in paths {
         // What is no mount point lies in the mount of its directory, which many paths share.
         let on = match path.as_path().parent() {
-            Some(directory) if !places.contains(path.as_path()) => directory,
+            Some(directory) if !places.contains(path.as_path().as_os_str()) => directory,
             _ => path.as_path(),
         };
-        let own = *ids.entry(on).or_insert_with(|| mount_id(on).ok().flatten());
+        let own = ids.entry(on.as_os_str());
+        let own = *own.or_insert_with(|| mount_id(on).ok().flatten());
         let Some(own) = own.and_then(|id| by_id.get(&id)) else {
             continue;
         };
