@@ -1,9 +1,10 @@
 //! The names, and how one is told in a directory.
 
-use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+use crate::policy::path::folded;
 
 /// A protected name: one, or several with what they are in.
 #[derive(Debug, PartialEq, Eq)]
@@ -97,7 +98,9 @@ pub fn matching(dir: &Path, name: &OsStr) -> Option<Match> {
 
 /// Returns the paths of the table that end in a name, which is folded, by what stands before.
 fn ending_in(name: &str) -> Option<&'static [(&'static str, Match)]> {
-    let at = BY_LAST.binary_search_by(|(last, _)| (*last).cmp(name)).ok()?;
+    let at = BY_LAST
+        .binary_search_by(|(last, _)| (*last).cmp(name))
+        .ok()?;
     Some(BY_LAST[at].1)
 }
 
@@ -108,32 +111,4 @@ fn ends_with(dir: &Path, names: &str) -> bool {
         let found = above.next().and_then(|above| folded(above.as_bytes()));
         found.is_some_and(|found| found.eq_ignore_ascii_case(name))
     })
-}
-
-/// Takes capital letters and what is not seen out of a name, as file systems that fold case do.
-fn folded(name: &[u8]) -> Option<Cow<'_, str>> {
-    let text = str::from_utf8(name).ok()?;
-    if text.is_ascii() {
-        let has_capital = text.bytes().any(|byte| byte.is_ascii_uppercase());
-        return Some(match has_capital {
-            true => Cow::Owned(text.to_ascii_lowercase()),
-            false => Cow::Borrowed(text),
-        });
-    }
-    let seen = text.chars().filter(|letter| !is_ignorable(*letter));
-    // By way of capital letters: `ſ` and the ligatures have their plain ones only there.
-    let folded = seen
-        .flat_map(char::to_uppercase)
-        .flat_map(char::to_lowercase);
-    Some(Cow::Owned(folded.collect()))
-}
-
-/// The Unicode property Default_Ignorable_Code_Point, which casefold directories skip.
-fn is_ignorable(letter: char) -> bool {
-    matches!(letter,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-        | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
