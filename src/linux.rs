@@ -23,16 +23,17 @@ use crate::policy::filesystem::Access;
 use crate::policy::path::{FileKind, RealPath};
 use crate::policy::{Host, Nested, NetworkMode, Policy};
 use launch::caller::Caller;
-use launch::mountinfo;
+use launch::mountinfo::{self, Mount};
 use launch::run_directory::RunDirectory;
 use launch::{Launch, Sandbox};
 use plan::{Inputs, Layers, Place, Plan};
 
-/// The Linux backend, holding what the caller had set.
+/// The Linux backend, holding what the caller had set and what was mounted.
 #[derive(Debug)]
 pub struct Linux {
     caller: Caller,
     place: Place,
+    mounts: Vec<Mount>,
 }
 
 impl Linux {
@@ -40,14 +41,21 @@ impl Linux {
     ///
     /// # Errors
     /// The standard descriptors hold something that would be a hole in the rules, or this
-    /// process runs in a sandbox and `nested` says that no other is to be started there.
+    /// process runs in a sandbox and `nested` says that no other is to be started there, or the
+    /// mount table cannot be read.
     pub fn new(command: &Command, nested: Nested) -> Result<Self> {
         launch::descriptors::check_standard()?;
         let place = inner::place(nested)?;
         Ok(Self {
             caller: Caller::note(&command.keep_fds)?,
             place,
+            mounts: mounts()?,
         })
+    }
+
+    /// Returns what was mounted.
+    pub(crate) fn mounts(&self) -> &[Mount] {
+        &self.mounts
     }
 
     /// Returns where the run stands.
@@ -77,7 +85,7 @@ impl Backend for Linux {
                 .call(format!("realpath({})", host.cwd.display()), error)
                 .with_hint("change to a directory you can enter")
         })?;
-        cover_aliases(policy)?;
+        cover_aliases(policy, &self.mounts);
         let run = RunDirectory::create(host, policy, self.place)?;
         // Inside a sandbox nothing can be hidden, and its own are hidden already.
         if self.place == Place::Host {
@@ -113,17 +121,25 @@ impl Backend for Linux {
     }
 }
 
-/// Adds to a policy what every run adds to it here, but for what it makes for itself.
+/// Reads what is mounted.
 ///
 /// # Errors
 /// The mount table cannot be read.
-pub fn complete(policy: &mut Policy, host: &Host) -> Result<()> {
-    cover_aliases(policy)?;
+pub(crate) fn mounts() -> Result<Vec<Mount>> {
+    mountinfo::read().map_err(|error| {
+        Error::new(Kind::Unsupported, "cannot read the mount table")
+            .call(format!("read({})", mountinfo::TABLE), error)
+            .with_hint("mount /proc")
+    })
+}
+
+/// Adds to a policy what every run adds to it here, but for what it makes for itself.
+pub(crate) fn complete(policy: &mut Policy, host: &Host, mounts: &[Mount]) {
+    cover_aliases(policy, mounts);
     for runs in RunDirectory::runs_of(host, &policy.filesystem) {
         policy.filesystem.hide_runs(runs);
     }
     leave_names_to_be_asked_for(policy);
-    Ok(())
 }
 
 /// Has the programs inside ask for the names that this host keeps in a file, where they are
@@ -145,16 +161,10 @@ fn leave_names_to_be_asked_for(policy: &mut Policy) {
 const LOCAL_NAMES: &str = "/etc/hosts";
 
 /// Denies a path under every name that a bind mount gives it.
-fn cover_aliases(policy: &mut Policy) -> Result<()> {
-    let mounts = mountinfo::read().map_err(|error| {
-        Error::new(Kind::Unsupported, "cannot read the mount table")
-            .call(format!("read({})", mountinfo::TABLE), error)
-            .with_hint("mount /proc")
-    })?;
+fn cover_aliases(policy: &mut Policy, mounts: &[Mount]) {
     let denied = policy.filesystem.denied();
-    let aliases = mountinfo::aliases(&mounts, denied.iter());
+    let aliases = mountinfo::aliases(mounts, denied.iter());
     policy.filesystem.deny_aliases(&aliases);
-    Ok(())
 }
 
 /// Returns the shell that people write for where there is one.

@@ -46,9 +46,10 @@ pub fn run(
 /// # Errors
 /// As for [`run`]: what it could not enforce.
 pub fn policy(settings: &Settings, host: &Host) -> Result<Policy> {
-    patience::refuse_endless(settings, host)?;
+    let mounts = linux::mounts()?;
+    patience::refuse_endless(settings, host, &mounts)?;
     let mut policy = Policy::from_settings(settings, host)?;
-    linux::complete(&mut policy, host)?;
+    linux::complete(&mut policy, host, &mounts);
     Ok(policy)
 }
 
@@ -64,7 +65,7 @@ pub fn dry_run(
 ) -> Result<String> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command, settings.nested)?;
-    patience::refuse_endless(settings, host)?;
+    patience::refuse_endless(settings, host, backend.mounts())?;
     let mut policy = Policy::from_settings(settings, host)?;
     backend.fit(&mut policy)?;
     events::warn(settings, &policy, audit);
@@ -82,7 +83,7 @@ pub fn dry_run(
 /// As for [`run`], as far as it depends on the settings.
 pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
     settings.refuse_unbuilt()?;
-    patience::refuse_endless(settings, host)?;
+    patience::refuse_endless(settings, host, &linux::mounts()?)?;
     let policy = Policy::from_settings(settings, host)?;
     Ok(filter::lines(&filter::of(&policy, host)))
 }
@@ -90,7 +91,7 @@ pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
 fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
     settings.refuse_unbuilt()?;
     let backend = Linux::new(command, settings.nested)?;
-    patience::refuse_endless(&settings, host)?;
+    patience::refuse_endless(&settings, host, backend.mounts())?;
     let mut policy = directories::policy(&settings, host, audit)?;
     policy.filesystem.protect_files(audit.path(), host)?;
     backend.fit(&mut policy)?;

@@ -334,7 +334,7 @@ impl<'a> Roots<'a> {
 /// Resolves the path of an entry as far as it exists.
 fn resolve(entry: &Entry, host: &Host) -> Result<PathBuf> {
     let path = path::absolute(entry, host)?;
-    Ok(path::way(&path).end)
+    Ok(path::way_as_listed(&path).end)
 }
 
 fn beyond(entry: &Entry, bound: &str) -> String {

@@ -343,7 +343,7 @@ struct Caller<'a> {
 
 impl<'a> Caller<'a> {
     fn new(env: &'a [(OsString, OsString)], cwd: &'a Path) -> Self {
-        let mut vars = HashMap::new();
+        let mut vars = HashMap::with_capacity(env.len());
         for (name, value) in env {
             // Of two variables with one name, getenv(3) finds the first.
             vars.entry(name.as_os_str()).or_insert(value.as_os_str());

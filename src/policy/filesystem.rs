@@ -158,7 +158,8 @@ impl Filesystem {
         let granted = allow_write
             .iter()
             .map(|Named { entry, way }| (*entry, &*way.end));
-        policy.warnings.extend(wide::warnings(granted, host));
+        let wide = wide::warnings(granted, host, &mut resolver);
+        policy.warnings.extend(wide);
         policy.warn_of_void_denies(host, &mut resolver);
         policy.warn_of_hard_links();
         policy.warn_of_planted_links(deny_read.iter().chain(&deny_write), &mut resolver);
@@ -276,6 +277,7 @@ impl Filesystem {
         for Named { entry, way } in named {
             let side = match list {
                 List::Credentials | List::DenyRead | List::DenyWrite => {
+                    refusals::refuse_uncovered(entry, way)?;
                     self.hold(way);
                     Some(Side::Denied)
                 }
@@ -389,7 +391,7 @@ fn name_all<'a>(
     resolver: &mut Resolver,
 ) -> Result<Vec<Named<'a>>> {
     let named = entries.iter().map(|entry| {
-        let way = resolver.way(&path::absolute(entry, host)?);
+        let way = resolver.way_as_listed(&path::absolute(entry, host)?);
         Ok(Named { entry, way })
     });
     named.collect()

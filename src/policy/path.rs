@@ -1,13 +1,18 @@
 //! Paths of rules: absolute, with every link resolved, and known by what they name.
 
-use std::collections::HashMap;
-use std::ffi::OsString;
+mod folding;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
+
+pub(super) use folding::{finds_any_case, folded};
 
 use super::host::Host;
 use crate::error::{Error, Kind, Result};
@@ -17,8 +22,9 @@ use crate::settings::{Entry, quoted, shown};
 /// named when it was resolved. A launch that finds something else there ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RealPath {
-    path: PathBuf,
+    /// First: most paths differ in it, and to compare two is to take them apart.
     id: FileId,
+    path: PathBuf,
 }
 
 /// What the kernel knows a file by, as far as a path rule cares.
@@ -76,7 +82,10 @@ impl RealPath {
 
     /// Counts the components below `/`.
     pub fn depth(&self) -> usize {
-        depth(&self.path)
+        let bytes = self.path.as_os_str().as_bytes();
+        // One stands before each name.
+        let slashes = bytes.iter().filter(|byte| **byte == b'/').count();
+        if bytes == b"/" { 0 } else { slashes }
     }
 }
 
@@ -150,6 +159,9 @@ pub struct Way {
     pub found: Result<FileId, Errno>,
     /// How many names (hard links) it has.
     pub names: u64,
+    /// A directory on the way that finds names in any case, of which the kernel knows one alone:
+    /// what is mounted there does not cover the others.
+    pub uncovered: Option<PathBuf>,
 }
 
 impl Way {
@@ -170,6 +182,11 @@ pub fn way(path: &Path) -> Way {
     Resolver::default().way(path)
 }
 
+/// As [`way`], to the names that directories have, whatever case they are asked for in.
+pub fn way_as_listed(path: &Path) -> Way {
+    Resolver::default().way_as_listed(path)
+}
+
 /// As many links as the kernel follows before it answers ELOOP; see path_resolution(7).
 const MAX_LINKS: usize = 40;
 
@@ -177,10 +194,13 @@ const MAX_LINKS: usize = 40;
 #[derive(Debug, Default)]
 pub struct Resolver {
     /// What is at paths that others go through, by paths free of links but for the last name.
-    /// As strings: to hash a path is to take it apart.
-    seen: HashMap<OsString, Found>,
+    /// As strings, since to compare paths is to take them apart; sorted, since a hash of each
+    /// takes longer than comparing with a few.
+    seen: BTreeMap<OsString, Found>,
     /// The way to a directory, by its path as written.
-    directories: HashMap<OsString, Walked>,
+    directories: BTreeMap<OsString, Walked>,
+    /// Whether a directory finds a name in any case, by its path.
+    folding: BTreeMap<OsString, bool>,
 }
 
 /// A part of a way.
@@ -209,10 +229,10 @@ impl Resolver {
         let (mut way, mut ahead) = match known {
             Some(known) => {
                 directory = None;
-                let last: PathBuf = path.components().next_back().into_iter().collect();
-                (known.clone(), backwards(&last))
+                let last = path.components().next_back();
+                (known.clone(), backwards(last.into_iter()))
             }
-            None => (Walked::start(), backwards(path)),
+            None => (Walked::start(), backwards(path.components())),
         };
         while let Some(name) = ahead.pop() {
             if ahead.is_empty()
@@ -235,7 +255,7 @@ impl Resolver {
                         true => way.end = PathBuf::from("/"),
                         false => _ = way.end.pop(),
                     }
-                    ahead.extend(backwards(&link.target));
+                    ahead.extend(backwards(link.target.components()));
                     way.links.push(link);
                 }
                 // The kernel gives up here too, whatever it is about to find.
@@ -253,6 +273,39 @@ impl Resolver {
         }
         let found = self.look(&way.end);
         way.arrive(found)
+    }
+
+    /// As [`Resolver::way`], to the names that directories have, whatever case they are asked for
+    /// in: rules for one file have to name it alike.
+    pub fn way_as_listed(&mut self, path: &Path) -> Way {
+        let mut way = self.way(path);
+        let mut end = PathBuf::from("/");
+        for name in way.end.iter().skip(1) {
+            if !self.folds(&end, name) {
+                end.push(name);
+                continue;
+            }
+            if way.uncovered.is_none() && self.is_uncovered(&end, name) {
+                way.uncovered = Some(end.clone());
+            }
+            end.push(folding::listed(&end, name).as_deref().unwrap_or(name));
+        }
+        way.end = end;
+        way
+    }
+
+    /// Tells whether a directory finds one of its names in any case and the kernel does not know.
+    pub fn is_uncovered(&mut self, dir: &Path, name: &OsStr) -> bool {
+        self.folds(dir, name) && !folding::is_one_to_the_kernel(dir, name)
+    }
+
+    fn folds(&mut self, dir: &Path, name: &OsStr) -> bool {
+        if let Some(known) = self.folding.get(dir.as_os_str()) {
+            return *known;
+        }
+        let told = finds_any_case(dir, name);
+        self.folding.extend(told.map(|told| (dir.into(), told)));
+        told.unwrap_or(false)
     }
 
     /// Tells whether something is at `path`, which is free of links but for its last name.
@@ -303,6 +356,7 @@ impl Walked {
             end,
             found,
             names,
+            uncovered: None,
         }
     }
 }
@@ -327,15 +381,13 @@ fn look(path: &Path) -> Found {
     }
 }
 
-fn backwards(path: &Path) -> Vec<OsString> {
-    let names = path.components().filter_map(|part| match part {
+fn backwards<'a>(parts: impl DoubleEndedIterator<Item = Component<'a>>) -> Vec<OsString> {
+    let names = parts.rev().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
         Component::ParentDir => Some(OsString::from("..")),
         Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
     });
-    let mut names: Vec<_> = names.collect();
-    names.reverse();
-    names
+    names.collect()
 }
 
 /// Counts the components below `/`; the deeper of two rules is the more specific one.

@@ -4,6 +4,7 @@
 mod cache;
 mod git;
 mod git_config;
+mod index;
 mod names;
 mod walk;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 pub use cache::{claim, directory, is_private};
 pub use git::{GitFile, Repository};
+pub use index::tracked;
 pub use names::{Match, Name, matching};
 pub use walk::{Findings, MAX_NAMES, MAX_TIME, Roots, Through, find};
 

@@ -112,17 +112,17 @@ impl Home {
     }
 
     fn may_have(&self, below: &str) -> bool {
-        FULL.iter().zip(&self.listed).all(|(full, names)| {
-            let rest = below.strip_prefix(full);
-            let name = rest.and_then(|rest| rest.split('/').next());
-            match (name, names) {
-                (Some(name), Some(names)) if !name.contains('*') => {
-                    let of = |listed: &OsString| listed.as_os_str().cmp(OsStr::new(name));
-                    names.binary_search_by(of).is_ok()
-                }
-                _ => true,
-            }
-        })
+        // The last that was listed tells most: it is there, and so is what it lies in.
+        let listed = FULL.iter().zip(&self.listed).rev();
+        let mut told = listed.filter_map(|(full, names)| {
+            let rest = below.strip_prefix(full)?;
+            Some((rest.split('/').next()?, names.as_ref()?))
+        });
+        let Some((name, names)) = told.next().filter(|(name, _)| !name.contains('*')) else {
+            return true;
+        };
+        let of = |listed: &OsString| listed.as_os_str().cmp(OsStr::new(name));
+        names.binary_search_by(of).is_ok()
     }
 }
 
@@ -209,6 +209,10 @@ fn joined(path: PathBuf, below: &str) -> PathBuf {
 
 /// Replaces a pattern in the last name by the names that fit.
 pub(super) fn expanded(place: PathBuf) -> Vec<PathBuf> {
+    // Nearly none holds one, and to take a path apart takes longer than to look.
+    if !place.as_os_str().as_bytes().contains(&b'*') {
+        return vec![place];
+    }
     match place.file_name().and_then(OsStr::to_str) {
         Some(pattern) if pattern.contains('*') => match place.parent() {
             Some(dir) => entries(dir, &[pattern]),

@@ -33,7 +33,7 @@ impl Sockets {
     ) -> Result<Self> {
         let mut rules = HashMap::new();
         for entry in allow_unix_sockets {
-            let way = path::way(&path::absolute(entry, host)?);
+            let way = path::way_as_listed(&path::absolute(entry, host)?);
             refuse_replaceable(entry, &way, filesystem)?;
             // The first of two entries for one path is the one that is shown.
             rules.entry(way.end).or_insert_with(|| entry.clone());

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::host::Host;
-use super::path;
+use super::path::Resolver;
 use crate::settings::{Entry, Layer};
 
 /// What a grant should not cover unthinkingly; the first that fits is named.
@@ -22,6 +22,7 @@ const OUTSIDE: [(&str, &str); 8] = [
 pub(super) fn warnings<'a>(
     granted: impl Iterator<Item = (&'a Entry, &'a Path)>,
     host: &Host,
+    resolver: &mut Resolver,
 ) -> Vec<String> {
     let home = host.home.iter().map(|home| {
         let what = "your home: what a command leaves there is later run outside the sandbox";
@@ -30,7 +31,7 @@ pub(super) fn warnings<'a>(
     let listed = OUTSIDE.iter().map(|(path, what)| (path.into(), *what));
     let outside: Vec<_> = listed
         .chain(home)
-        .map(|(path, what): (PathBuf, _)| (path::way(&path).end, what))
+        .map(|(path, what): (PathBuf, _)| (resolver.way(&path).end, what))
         .collect();
     let written = granted.filter(|(entry, _)| entry.origin.layer != Layer::BuiltIn);
     let warnings = written.filter_map(|(entry, path)| {

@@ -37,6 +37,9 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     for note in policy.notes.iter().chain(policy.filesystem.notes()) {
         audit.verbose(format_args!("{note}"));
     }
+    for note in policy.filesystem.tracked() {
+        audit.verbose(format_args!("{note}"));
+    }
     for dropped in policy.environment.dropped() {
         audit.verbose(format_args!("{dropped}"));
     }

@@ -6,7 +6,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Signal, WaitId, WaitIdOptions};
 
 use crate::error::{Error, Kind, Result};
-use crate::linux::launch::mountinfo;
+use crate::linux::launch::mountinfo::Mount;
 use crate::linux::sys::{self, Forked};
 use crate::policy::{Host, Policy};
 use crate::settings::{Settings, shown};
@@ -29,8 +29,8 @@ const NEAR: [&str; 4] = [
 
 /// Refuses settings that name a path nobody tells of. Only a signal that kills ends a wait for a
 /// server that is gone, so that a process of its own looks first, where such a wait can be.
-pub(super) fn refuse_endless(settings: &Settings, host: &Host) -> Result<()> {
-    let waiting = waiting();
+pub(super) fn refuse_endless(settings: &Settings, host: &Host, mounts: &[Mount]) -> Result<()> {
+    let waiting = waiting(mounts);
     if waiting.is_empty() {
         return Ok(());
     }
@@ -82,11 +82,10 @@ fn endless(waiting: &[String]) -> Error {
 }
 
 /// Lists the mounts of such file systems.
-fn waiting() -> Vec<String> {
-    let mounts = mountinfo::read().unwrap_or_default().into_iter();
-    let places = mounts.filter_map(|mount| {
-        let kind = mount.kind;
-        let waits = WAITING.iter().any(|known| kind.starts_with(known)) && !NEAR.contains(&&*kind);
+fn waiting(mounts: &[Mount]) -> Vec<String> {
+    let places = mounts.iter().filter_map(|mount| {
+        let kind = mount.kind.as_str();
+        let waits = WAITING.iter().any(|known| kind.starts_with(known)) && !NEAR.contains(&kind);
         waits.then(|| format!("{} ({kind})", shown(&mount.place)))
     });
     places.collect()

@@ -448,3 +448,27 @@ fn names_that_are_not_text_are_explained_too() {
     assert!(ran.stdout.contains("to deny it: no entry does"), "{ran:?}");
     assert!(Path::new("/tmp").exists());
 }
+
+#[test]
+fn a_hidden_file_that_git_tracks_has_a_copy() {
+    let scratch = Scratch::new("tracked");
+    world(&scratch);
+    let file = settings(
+        &scratch,
+        &json!({ "filesystem": { "denyRead": ["hidden"] } }),
+    );
+    let notes = |path: &str| {
+        let path = format!("path:{}", scratch.path("cwd").join(path).display());
+        let said = explained(&scratch, &["-s", text(&file), &path]);
+        said[0]["notes"].to_string()
+    };
+    assert!(!notes("hidden/f").contains("tracked by git"));
+    for words in ["init -q", "add hidden/f open/f"] {
+        let mut git = std::process::Command::new("git");
+        let git = git.current_dir(scratch.path("cwd")).args(words.split(' '));
+        run(git).succeeds();
+    }
+    assert!(notes("hidden/f").contains("tracked by git"));
+    assert!(!notes("open/f").contains("tracked by git"));
+    assert!(!notes("hidden/shown/f").contains("tracked by git"));
+}

@@ -129,3 +129,46 @@ fn an_index_made_inside_is_the_one_made_outside() {
         }
     }
 }
+
+#[test]
+fn a_hidden_file_that_git_tracks_is_told_of() {
+    let scratch = Scratch::new("tracked");
+    let told = |name: &str| format!("{name} is tracked by git: what was committed of it");
+    for (at, init) in [
+        ("plain", "-c index.version=2 init -q"),
+        ("short", "-c index.version=4 init -q"),
+        ("sha256", "init -q --object-format=sha256"),
+    ] {
+        let dir = scratch.dir(at);
+        for name in [".env", ".envrc", "keys/one.pem", "keys/two.pem", "other"] {
+            scratch.file(&format!("{at}/{name}"), "secret");
+        }
+        let add = "add .env .envrc keys/one.pem";
+        let words = match at {
+            "short" => format!("-c index.version=4 {add}"),
+            _ => add.to_owned(),
+        };
+        for words in [init, &words, "commit -qm first"] {
+            git(&dir, words).succeeds();
+        }
+        let says = |entry: &str, name: &str| {
+            let srt = Srt::new(&scratch).deny_read(dir.join(entry)).flags(&["-v"]);
+            srt.run(&["true"]).succeeds().shows(&told(name))
+        };
+        assert!(says(".env", ".env") && says("keys", "keys"), "{at}");
+        assert!(says("keys/*.pem", "one.pem"), "{at}");
+        for (entry, name) in [
+            ("keys/*.pem", "two.pem"),
+            ("other", "other"),
+            (".git", ".git"),
+        ] {
+            assert!(!says(entry, name), "{at}: {name}");
+        }
+        let quiet = Srt::new(&scratch).deny_read(dir.join(".env"));
+        assert!(!quiet.run(&["true"]).succeeds().shows("tracked"), "{at}");
+    }
+    git(&scratch.path("plain"), "worktree add -q ../tree").succeeds();
+    let srt = Srt::new(&scratch).deny_read(scratch.path("tree/.env"));
+    let ran = srt.flags(&["-v"]).run(&["true"]);
+    assert!(ran.succeeds().shows(&told("tree/.env")));
+}

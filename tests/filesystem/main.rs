@@ -6,6 +6,7 @@ mod harness;
 mod cases;
 mod closed;
 mod entries;
+mod folding;
 mod git;
 mod leaks;
 mod links;

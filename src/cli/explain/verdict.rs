@@ -158,7 +158,7 @@ impl Judge<'_> {
         if let Some(access) = named.flatten() {
             return of_private_tree(verdict, access, right);
         }
-        let way = path::way(asked);
+        let way = path::way_as_listed(asked);
         verdict.target = shown(&way.end);
         if let Some(access) = sandbox::private_access(&way.end, nesting) {
             return of_private_tree(verdict, access, right);
@@ -213,6 +213,9 @@ impl Judge<'_> {
             };
             format!("it is shown without {what}, as a copy")
         }));
+        let tracked = filesystem.tracked_at(&way.end);
+        let tracked = tracked.filter(|_| right == Right::Read);
+        verdict.notes.extend(tracked);
         verdict.notes.extend(self.note_on_absent(&way, right));
         verdict
             .notes
@@ -311,7 +314,7 @@ impl Judge<'_> {
     }
 
     fn socket(&self, asked: &Path) -> Verdict {
-        let way = path::way(asked);
+        let way = path::way_as_listed(asked);
         let mut verdict = Verdict::new("socket", "connect", shown(&way.end));
         let view = self.path(asked, Right::Read);
         let sockets = &self.policy.sockets;

@@ -1,10 +1,10 @@
 //! The mount table of this process, with names as bytes.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
@@ -68,16 +68,18 @@ pub(crate) fn aliases<'a>(
     for mount in mounts {
         by_device.entry(&mount.device).or_default().push(mount);
     }
-    let places: HashSet<&Path> = mounts.iter().map(|mount| mount.place.as_path()).collect();
+    // As strings: to hash a path is to take it apart.
+    let places: HashSet<_> = mounts.iter().map(|mount| mount.place.as_os_str()).collect();
     let mut ids = HashMap::new();
     let mut found = Vec::new();
     for path in paths {
         // What is no mount point lies in the mount of its directory, which many paths share.
         let on = match path.as_path().parent() {
-            Some(directory) if !places.contains(path.as_path()) => directory,
+            Some(directory) if !places.contains(path.as_path().as_os_str()) => directory,
             _ => path.as_path(),
         };
-        let own = *ids.entry(on).or_insert_with(|| mount_id(on).ok().flatten());
+        let own = ids.entry(on.as_os_str());
+        let own = *own.or_insert_with(|| mount_id(on).ok().flatten());
         let Some(own) = own.and_then(|id| by_id.get(&id)) else {
             continue;
         };
@@ -147,6 +149,9 @@ fn parse(line: &[u8]) -> Option<Mount> {
 
 /// Undoes the octal escapes of the names.
 fn unescape(shown: &[u8]) -> Option<PathBuf> {
+    if !shown.contains(&b'\\') {
+        return Some(OsStr::from_bytes(shown).into());
+    }
     let mut bytes = Vec::with_capacity(shown.len());
     let mut rest = shown;
     while let Some((&byte, after)) = rest.split_first() {
@@ -164,9 +169,6 @@ fn unescape(shown: &[u8]) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-
     use super::*;
 
     #[test]

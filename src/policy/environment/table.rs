@@ -13,6 +13,9 @@ use super::sockets::Names;
 pub struct Row {
     /// A name, or a pattern in which `*` stands for anything.
     pub pattern: &'static str,
+    /// Whether there is a `*` in it: every name is held against every row, and to compare names
+    /// takes less.
+    is_pattern: bool,
     /// What happens to it.
     pub class: Class,
     /// Why.
@@ -41,7 +44,11 @@ pub enum Class {
 impl Row {
     /// Tells whether `name` is this row's; for a row of [`SECRETS`] it has to be in upper case.
     pub fn covers(&self, name: &[u8]) -> bool {
-        super::pattern::matches(self.pattern.as_bytes(), name)
+        let pattern = self.pattern.as_bytes();
+        match self.is_pattern {
+            true => super::pattern::matches(pattern, name),
+            false => pattern == name,
+        }
     }
 }
 
@@ -64,8 +71,24 @@ impl std::fmt::Display for Class {
 // A macro, so that a row stays on a line of its own.
 macro_rules! rows {
     ($($pattern:literal: $class:expr, $reason:literal;)*) => {
-        &[$(Row { pattern: $pattern, class: $class, reason: $reason }),*]
+        &[$(Row {
+            pattern: $pattern,
+            is_pattern: holds_star($pattern),
+            class: $class,
+            reason: $reason,
+        }),*]
     };
+}
+
+const fn holds_star(pattern: &str) -> bool {
+    let mut rest = pattern.as_bytes();
+    while let [first, after @ ..] = rest {
+        if *first == b'*' {
+            return true;
+        }
+        rest = after;
+    }
+    false
 }
 
 /// Every row, sorted by what happens.

@@ -1,6 +1,7 @@
 //! Names that a later command would execute, which stay as they are.
 
 use std::collections::{HashMap, HashSet};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
@@ -67,6 +68,7 @@ impl Filesystem {
             roots,
             seen: HashSet::new(),
             linked: Vec::new(),
+            uncovered: Vec::new(),
             enters: true,
         };
         for (path, name) in names {
@@ -91,6 +93,11 @@ impl Filesystem {
         self.warnings.extend(listed(
             &adding.linked,
             " has several names (hard links): only this one is protected",
+            |path| shown(path),
+        ));
+        self.warnings.extend(listed(
+            &adding.uncovered,
+            " is protected as it is written here alone: a server finds it in any case",
             |path| shown(path),
         ));
         self.name_repositories(&git.named, &host.cwd, resolver);
@@ -209,7 +216,7 @@ impl Filesystem {
         adding: &mut Adding,
         resolver: &mut Resolver,
     ) {
-        if !adding.seen.insert(path.clone()) {
+        if !adding.seen.insert(path.clone().into()) {
             return;
         }
         let way = resolver.way(&path);
@@ -241,12 +248,17 @@ impl Filesystem {
         if !is_writable && !adding.roots.iter().any(holds_root) {
             return;
         }
-        if !adding.seen.insert(real.as_path().to_owned()) && real.as_path() != path {
+        if !adding.seen.insert(real.as_path().into()) && real.as_path() != path {
             return;
         }
         self.warn_of_grants(&real, name);
         if real.id().kind == FileKind::File && way.names > 1 {
             adding.linked.push(real.as_path().to_owned());
+        }
+        if let (Some(dir), Some(last)) = (real.as_path().parent(), real.as_path().file_name())
+            && resolver.is_uncovered(dir, last)
+        {
+            adding.uncovered.push(real.as_path().to_owned());
         }
         if way.links.last().is_some_and(|link| link.path == path)
             && adding.roots.iter().any(holds_root)
@@ -351,9 +363,12 @@ impl Filesystem {
 /// Names that are being added.
 struct Adding {
     roots: Vec<PathBuf>,
-    seen: HashSet<PathBuf>,
+    /// As strings: to hash a path is to take it apart.
+    seen: HashSet<OsString>,
     /// Files that have other names.
     linked: Vec<PathBuf>,
+    /// What is found in any case, of which the kernel knows one.
+    uncovered: Vec<PathBuf>,
     /// Whether what links in a directory lead to is protected too.
     enters: bool,
 }
@@ -398,7 +413,7 @@ fn rule(path: RealPath, name: &Name) -> Rule {
 }
 
 /// Makes one message of the first of several things, and one of how many more there are.
-fn listed<T>(all: &[T], what: &str, named: impl Fn(&T) -> String) -> Vec<String> {
+pub(super) fn listed<T>(all: &[T], what: &str, named: impl Fn(&T) -> String) -> Vec<String> {
     let first = all.iter().take(SHOWN);
     let mut messages: Vec<_> = first.map(|one| format!("{}{what}", named(one))).collect();
     let more = all.len().saturating_sub(SHOWN);

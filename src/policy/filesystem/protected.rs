@@ -31,7 +31,7 @@ impl Filesystem {
         resolver: &mut Resolver,
     ) -> Result<()> {
         for path in paths {
-            let way = resolver.way(&host.cwd.join(path));
+            let way = resolver.way_as_listed(&host.cwd.join(path));
             let cannot = |error| {
                 Error::new(Kind::Settings, format!("cannot protect {}", shown(path)))
                     .call("realpath", error)

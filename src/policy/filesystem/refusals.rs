@@ -3,7 +3,7 @@
 use super::{Filesystem, Named};
 use crate::error::Result;
 use crate::policy::host::Host;
-use crate::policy::path::{self, Resolver};
+use crate::policy::path::{self, Resolver, Way};
 use crate::settings::{Entry, shown};
 
 impl Filesystem {
@@ -105,4 +105,17 @@ impl Filesystem {
 /// Tells whether an entry starts at the working directory.
 fn is_relative(entry: &Entry) -> bool {
     !entry.text.starts_with(['/', '~']) && entry.origin.base().is_none()
+}
+
+/// Refuses a deny that another case of a name would get around.
+pub(super) fn refuse_uncovered(entry: &Entry, way: &Way) -> Result<()> {
+    let Some(dir) = way.uncovered.as_ref().filter(|_| way.found.is_ok()) else {
+        return Ok(());
+    };
+    let what = format!(
+        "cannot be denied: a server finds names in {} in any case, and the kernel knows one alone",
+        shown(dir)
+    );
+    Err(path::entry_error(entry, &what)
+        .with_hint("deny the whole directory that this file system is mounted on"))
 }

@@ -5,10 +5,12 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::hard_links::Side;
+use super::names::listed;
 use super::rules::{List, Rule};
 use super::{Access, Filesystem, in_private_tree};
 use crate::policy::host::Host;
 use crate::policy::path::{FileKind, RealPath, Resolver, Way, has_pattern};
+use crate::policy::protected;
 use crate::policy::secrets::{self, Contents, Form, Homes, Redaction, Store, redact};
 use crate::settings::{self, Origin, profile};
 
@@ -17,6 +19,11 @@ const KEY: &str = "filesystem.protectSecrets";
 
 /// Larger files are hidden whole: no settings file of a program is.
 const MAX_REDACTED: u64 = 1 << 20;
+
+/// What is said of a hidden path that has copies.
+const TRACKED: &str = " is tracked by git: what was committed of it can be read in the \
+                       repository; hide that too, or take it out of the history and change the \
+                       secret";
 
 /// A store of secrets on this machine.
 #[derive(Debug, Clone)]
@@ -83,6 +90,33 @@ impl Filesystem {
     /// Returns the stores of secrets that this machine has.
     pub fn secrets(&self) -> &[Secret] {
         &self.secrets
+    }
+
+    /// Says which hidden paths have copies in the repository around them. Looks at indexes, so
+    /// that no run asks without need.
+    pub fn tracked(&self) -> Vec<String> {
+        let lists = [List::Credentials, List::DenyRead];
+        let rules = lists.into_iter().flat_map(|list| self.rules.list(list));
+        let ruled = rules.map(|rule| rule.path.as_path());
+        let secrets = self.secrets.iter().map(|secret| secret.path.as_path());
+        self.tracked_of(ruled.chain(secrets))
+    }
+
+    /// Says so of one path.
+    pub fn tracked_at(&self, path: &Path) -> Option<String> {
+        self.tracked_of([path].into_iter()).pop()
+    }
+
+    fn tracked_of<'a>(&self, paths: impl Iterator<Item = &'a Path>) -> Vec<String> {
+        let is_cut = |path: &Path| {
+            let mut cut = self.secrets.iter().filter(|it| it.shown == Shown::Redacted);
+            cut.any(|secret| secret.path.as_path() == path)
+        };
+        let hidden = paths.filter(|path| self.access(path) == Access::Hidden || is_cut(path));
+        let mut tracked = protected::tracked(hidden);
+        // A store is a rule too.
+        tracked.dedup();
+        listed(&tracked, TRACKED, |path| settings::shown(path))
     }
 
     /// Returns what is shown in place of a file that holds secrets beside settings.

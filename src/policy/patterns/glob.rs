@@ -2,8 +2,11 @@
 //! for alternatives.
 
 use std::ffi::OsStr;
+use std::path::Path;
 
 use glob::Pattern;
+
+use crate::policy::path::{finds_any_case, folded};
 
 /// A pattern as the steps from where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,9 +18,17 @@ pub(super) enum Step {
     /// This name.
     Name(String),
     /// The names that fit.
-    Fitting(Pattern),
+    Fitting(Names),
     /// Any number of directories.
     Directories,
+}
+
+/// A pattern of names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Names {
+    written: Pattern,
+    /// As directories compare that find a name in any case.
+    folded: Pattern,
 }
 
 /// Most patterns that the alternatives of one entry come to.
@@ -43,11 +54,7 @@ impl Glob {
                 "**" => Step::Directories,
                 _ if name.contains("**") => return Err("`**` stands for whole names alone"),
                 _ if !name.contains(['*', '?', '[', ']']) => Step::Name(name.to_owned()),
-                _ => {
-                    check_sets(name)?;
-                    let pattern = Pattern::new(name).map_err(|error| error.msg)?;
-                    Step::Fitting(pattern)
-                }
+                _ => Step::Fitting(Names::parse(name)?),
             });
         }
         // All that is in a directory is the directory.
@@ -59,9 +66,28 @@ impl Glob {
     }
 }
 
-/// Tells whether a name fits a step. Bytes that are no text count as one character each run.
-pub(super) fn fits(pattern: &Pattern, name: &OsStr) -> bool {
-    pattern.matches(&name.to_string_lossy())
+impl Names {
+    pub(super) fn parse(text: &str) -> Result<Self, &'static str> {
+        check_sets(text)?;
+        let pattern = |text: &str| Pattern::new(text).map_err(|error| error.msg);
+        let folded = folded(text.as_bytes()).unwrap_or_default();
+        Ok(Self {
+            written: pattern(text)?,
+            folded: pattern(&folded)?,
+        })
+    }
+
+    /// Tells whether a name of a directory fits. Bytes that are no text count as one character
+    /// each run.
+    pub(super) fn fit(&self, dir: &Path, name: &OsStr) -> bool {
+        let text = name.to_string_lossy();
+        self.written.matches(&text)
+            || self.fit_in_any_case(&text) && finds_any_case(dir, name) == Some(true)
+    }
+
+    pub(super) fn fit_in_any_case(&self, name: &str) -> bool {
+        folded(name.as_bytes()).is_some_and(|name| self.folded.matches(&name))
+    }
 }
 
 /// Replaces every `{a,b}` by each of its alternatives.

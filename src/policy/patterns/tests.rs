@@ -3,9 +3,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use ::glob::Pattern;
-
-use super::glob::Step;
+use super::glob::{Names, Step};
 use super::*;
 
 fn steps(text: &str) -> Vec<Vec<Step>> {
@@ -19,7 +17,7 @@ fn steps(text: &str) -> Vec<Vec<Step>> {
 #[test]
 fn a_pattern_is_read_step_by_step() {
     let name = |name: &str| Step::Name(name.into());
-    let fitting = |name: &str| Step::Fitting(Pattern::new(name).unwrap());
+    let fitting = |name: &str| Step::Fitting(Names::parse(name).expect(name));
     let table = [
         ("/a/*.pem", vec![vec![name("a"), fitting("*.pem")]]),
         (
@@ -81,15 +79,29 @@ fn names_fit_as_they_do_in_a_shell_but_for_the_dot() {
         ("*\n*", "a\nb", true),
     ];
     for (pattern, name, expected) in table {
-        let fitting = Pattern::new(pattern).unwrap();
-        assert_eq!(
-            glob::fits(&fitting, name.as_ref()),
-            expected,
-            "{pattern} {name}"
-        );
+        let names = Names::parse(pattern).expect(pattern);
+        // In a directory that is not there nothing is found in another case.
+        let fit = |name: &OsStr| names.fit(Path::new("/missing"), name);
+        assert_eq!(fit(name.as_ref()), expected, "{pattern} {name}");
     }
-    let key = Pattern::new("*.key").unwrap();
-    assert!(glob::fits(&key, OsStr::from_bytes(b"\xff.key")));
+    let names = Names::parse("*.key").expect("a pattern");
+    assert!(names.fit(Path::new("/missing"), OsStr::from_bytes(b"\xff.key")));
+}
+
+#[test]
+fn a_pattern_fits_in_any_case_where_a_directory_finds_names_so() {
+    for (pattern, name, expected) in [
+        ("*.env", "A.ENV", true),
+        ("*.ENV", "a.env", true),
+        ("[a-c]x", "BX", true),
+        ("[!A-C]x", "bX", false),
+        ("*\u{e9}", "a\u{c9}", true),
+        ("*.env", "a\u{200d}.en\u{200d}v", true),
+        ("*.env", "a.envy", false),
+    ] {
+        let names = Names::parse(pattern).expect(pattern);
+        assert_eq!(names.fit_in_any_case(name), expected, "{pattern} {name}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::glob::{Glob, Step, fits};
+use super::glob::{Glob, Step};
 use crate::policy::filesystem::is_made_anew;
 
 /// What a directory that cannot be listed means for a pattern that may match in it.
@@ -51,9 +51,9 @@ impl Walk {
         };
         match step {
             Step::Name(name) => self.enter(dir.join(name), rest),
-            Step::Fitting(pattern) => {
+            Step::Fitting(names) => {
                 self.has_fitted = true;
-                for (path, _) in self.list(dir, |name| fits(pattern, name))? {
+                for (path, _) in self.list(dir, |name| names.fit(dir, name))? {
                     self.enter(path, rest)?;
                 }
                 Ok(())

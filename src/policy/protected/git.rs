@@ -124,13 +124,9 @@ impl Repository {
             }
             return self.directory(entry, tree);
         }
-        let pointer = read(entry).ok().flatten();
         // Anything else is no repository: a mark that a cache leaves, or nothing git could use.
-        if let Some(pointer) = pointer
-            && let Some(place) = pointer.strip_prefix(b"gitdir:")
-        {
+        if let Some(directory) = pointed_to(entry) {
             self.push(entry.to_owned(), ".git");
-            let directory = entry.parent().unwrap_or(entry).join(path_in(place));
             if directory.is_dir() {
                 if let Some(tree) = tree {
                     let common = read(&directory.join("commondir")).ok().flatten();
@@ -287,11 +283,23 @@ fn without_tree(file: &Path) -> Option<(PathBuf, String)> {
 
 /// Tells whether a working tree names this as its repository.
 fn leads_to(tree: &Path, directory: &Path) -> bool {
-    let pointer = read(&tree.join(".git")).ok().flatten();
-    let place = pointer
-        .as_deref()
-        .and_then(|text| text.strip_prefix(b"gitdir:"));
-    place.is_some_and(|place| resolved(&tree.join(path_in(place))) == resolved(directory))
+    let named = pointed_to(&tree.join(".git"));
+    named.is_some_and(|named| resolved(&named) == resolved(directory))
+}
+
+/// Returns the repository that what is called `.git` is, or names.
+pub(super) fn directory_of(entry: &Path) -> Option<PathBuf> {
+    match entry.is_dir() {
+        true => Some(entry.to_owned()),
+        false => pointed_to(entry),
+    }
+}
+
+/// Returns the repository that a file called `.git` names; see gitrepository-layout(5).
+fn pointed_to(entry: &Path) -> Option<PathBuf> {
+    let text = read(entry).ok().flatten()?;
+    let place = text.strip_prefix(b"gitdir:")?;
+    Some(entry.parent()?.join(path_in(place)))
 }
 
 fn resolved(path: &Path) -> PathBuf {
@@ -330,12 +338,14 @@ fn read(path: &Path) -> Result<Option<Vec<u8>>, &'static str> {
         }
         Err(_) => return Ok(None),
     };
-    match file.metadata() {
+    let mut text = match file.metadata() {
         Ok(meta) if !meta.is_file() => return Ok(None),
-        Ok(meta) if meta.len() <= MAX_SIZE => {}
+        // With room for it, a file comes in one call: a bounded reader does not tell its size.
+        Ok(meta) if meta.len() <= MAX_SIZE => {
+            Vec::with_capacity(usize::try_from(meta.len() + 1).unwrap_or(0))
+        }
         _ => return Err("is too large: what it names for git is not protected"),
-    }
-    let mut text = Vec::new();
+    };
     match file.take(MAX_SIZE).read_to_end(&mut text) {
         Ok(_) => Ok(Some(text)),
         Err(_) => Err("cannot be read: what it names for git is not protected"),

@@ -1,11 +1,10 @@
 //! The names, and how one is told in a directory.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::LazyLock;
+
+use crate::policy::path::folded;
 
 /// A protected name: one, or several with what they are in.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,67 +72,36 @@ pub(super) fn in_git(below: &Path) -> Option<&'static Name> {
     }
 }
 
-/// What the names end with, folded, and what stands before.
-struct Table {
-    by_last: HashMap<&'static str, Vec<(&'static str, Match)>>,
-    /// The lengths of names that start with a byte, as bits.
-    lengths: [u64; 256],
-}
-
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut table = Table {
-        by_last: HashMap::new(),
-        lengths: [0; 256],
-    };
-    let protected = ANYWHERE.iter();
-    let protected = protected.map(|name| (name.text, Match::Protected(name)));
-    let unsearched = UNSEARCHED.iter();
-    let unsearched = unsearched.map(|name| (name.text, Match::Unsearched));
-    let own = [
-        (".git", Match::Git),
-        ("HEAD", Match::Bare(0b001)),
-        ("objects", Match::Bare(0b010)),
-        ("refs", Match::Bare(0b100)),
-    ];
-    for (text, found) in protected.chain(unsearched).chain(own) {
-        let (before, last) = text.rsplit_once('/').unwrap_or(("", text));
-        let last = lowercase(last);
-        let first = usize::from(last.as_bytes()[0]);
-        table.lengths[first] |= 1 << (last.len() % 64);
-        table.by_last.entry(last).or_default().push((before, found));
-    }
-    table
-});
-
-/// The tables live as long as the process, and hold few capital letters.
-fn lowercase(text: &'static str) -> &'static str {
-    match text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        true => String::leak(text.to_ascii_lowercase()),
-        false => text,
-    }
-}
-
 /// Tells whether a name could be one of the table, whatever it is in.
 pub(super) fn is_candidate(name: &[u8]) -> bool {
     let Some(first) = name.first() else {
         return false;
     };
     if name.is_ascii() {
-        let lengths = TABLE.lengths[usize::from(first.to_ascii_lowercase())];
+        // The lengths of names that start with a byte, as bits: few are left to look up.
+        let lengths = LENGTHS[usize::from(first.to_ascii_lowercase())];
         if lengths & (1 << (name.len() % 64)) == 0 {
             return false;
         }
     }
-    folded(name).is_some_and(|name| TABLE.by_last.contains_key(&*name))
+    folded(name).is_some_and(|name| ending_in(&name).is_some())
 }
 
 /// Returns what an entry of `dir` is by its name, in any case: file systems that fold it find
 /// it by the one that programs use.
 pub fn matching(dir: &Path, name: &OsStr) -> Option<Match> {
     let name = folded(name.as_bytes())?;
-    let candidates = TABLE.by_last.get(&*name)?;
-    let found = candidates.iter().find(|(before, _)| ends_with(dir, before));
+    let mut candidates = ending_in(&name)?.iter();
+    let found = candidates.find(|(before, _)| ends_with(dir, before));
     found.map(|(_, found)| *found)
+}
+
+/// Returns the paths of the table that end in a name, which is folded, by what stands before.
+fn ending_in(name: &str) -> Option<&'static [(&'static str, Match)]> {
+    let at = BY_LAST
+        .binary_search_by(|(last, _)| (*last).cmp(name))
+        .ok()?;
+    Some(BY_LAST[at].1)
 }
 
 fn ends_with(dir: &Path, names: &str) -> bool {
@@ -143,32 +111,4 @@ fn ends_with(dir: &Path, names: &str) -> bool {
         let found = above.next().and_then(|above| folded(above.as_bytes()));
         found.is_some_and(|found| found.eq_ignore_ascii_case(name))
     })
-}
-
-/// Takes capital letters and what is not seen out of a name, as file systems that fold case do.
-fn folded(name: &[u8]) -> Option<Cow<'_, str>> {
-    let text = str::from_utf8(name).ok()?;
-    if text.is_ascii() {
-        let has_capital = text.bytes().any(|byte| byte.is_ascii_uppercase());
-        return Some(match has_capital {
-            true => Cow::Owned(text.to_ascii_lowercase()),
-            false => Cow::Borrowed(text),
-        });
-    }
-    let seen = text.chars().filter(|letter| !is_ignorable(*letter));
-    // By way of capital letters: `ſ` and the ligatures have their plain ones only there.
-    let folded = seen
-        .flat_map(char::to_uppercase)
-        .flat_map(char::to_lowercase);
-    Some(Cow::Owned(folded.collect()))
-}
-
-/// The Unicode property Default_Ignorable_Code_Point, which casefold directories skip.
-fn is_ignorable(letter: char) -> bool {
-    matches!(letter,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-        | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}' | '\u{1bca0}'..='\u{1bca3}'
-        | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }

@@ -59,17 +59,13 @@ pub(super) fn is_secret(name: &str) -> bool {
         return true;
     }
     let last = name.rsplit(['/', '.', ':']).next().unwrap_or(name);
-    let plain: String = last
-        .chars()
-        .filter(|character| character.is_alphanumeric())
-        .collect();
-    let plain = plain.to_lowercase();
-    if HARMLESS.iter().any(|harmless| plain.ends_with(harmless)) {
-        return false;
-    }
-    let is_end = SECRET_ENDS.contains(&last_word(last).as_str());
-    let has_part = SECRET_PARTS.iter().any(|part| plain.contains(part));
-    is_end || has_part || plain.ends_with("pass") || SECRET_NAMES.contains(&&*plain)
+    let letters = last.chars().filter(|character| character.is_alphanumeric());
+    let plain: String = letters.flat_map(char::to_lowercase).collect();
+    let is_one = SECRET_NAMES.contains(&&*plain)
+        || plain.ends_with("pass")
+        || SECRET_PARTS.iter().any(|part| plain.contains(part))
+        || SECRET_ENDS.contains(&last_word(last).as_str());
+    is_one && !HARMLESS.iter().any(|harmless| plain.ends_with(harmless))
 }
 
 /// Returns the last word of a name, in lower case: `key` of `myKey`, `my_key` and `my-key`, not of
@@ -121,10 +117,11 @@ pub(super) fn holds_token(text: &str) -> bool {
     });
     let is_token = |word: &str| {
         TOKENS.iter().any(|(start, least)| {
-            let rest = word.strip_prefix(start);
-            rest.is_some_and(|rest| {
-                rest.len() >= *least && rest.contains(|c: char| c.is_ascii_digit())
-            })
+            // Nearly every word is too short, which takes least to tell.
+            word.len() >= start.len() + least
+                && word
+                    .strip_prefix(start)
+                    .is_some_and(|rest| rest.contains(|c: char| c.is_ascii_digit()))
         })
     };
     text.contains("-----BEGIN") || words.into_iter().any(is_token)

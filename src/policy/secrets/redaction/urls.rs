@@ -10,6 +10,10 @@ const OPENING: [char; 5] = ['\'', '(', '[', '{', '`'];
 /// text, and what stands as `user:password@host` without being one. `None` where a password may
 /// go on behind white space or a quote, and cannot be told from what follows.
 pub(super) fn without_userinfo(text: &str) -> Option<String> {
+    // As in most lines: all that is taken out stands behind a scheme or before an `@`.
+    if !text.contains('@') && !text.contains("://") {
+        return Some(text.to_owned());
+    }
     if text.lines().any(has_split_userinfo) {
         return None;
     }
