@@ -5,9 +5,11 @@
 
 mod accept;
 mod close;
+mod confirm;
 mod dial;
 mod dns;
 mod framing;
+mod hello;
 mod http;
 mod names;
 mod pipe;

@@ -85,6 +85,8 @@ pub struct Network {
     pub allow_private_networks: bool,
     /// Programs that know no proxy are served too.
     pub transparent: bool,
+    /// What is said inside a connection need not name the host it was allowed for.
+    pub ignores_host_match: bool,
     /// Unix sockets of the host that may be reached, or directories of such.
     pub allow_unix_sockets: Vec<Entry>,
     /// Every Unix socket of the host may be reached.
@@ -273,6 +275,7 @@ impl Settings {
                 denied_addresses: list("network.deniedResolvedAddresses"),
                 allow_private_networks: values.bool_or("network.allowPrivateNetworks", false),
                 transparent: values.bool_or("network.transparent", true),
+                ignores_host_match: !values.bool_or("network.requireHostMatch", true),
                 allow_unix_sockets: list("network.allowUnixSockets"),
                 allow_all_unix_sockets: values.bool_or("network.allowAllUnixSockets", false),
                 no_proxy_env: !values.bool_or("network.proxyEnv", true),

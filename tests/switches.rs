@@ -60,6 +60,21 @@ fn an_open_network_is_that_of_the_host_and_reported() {
 }
 
 #[test]
+fn hosts_that_need_not_match_are_reported() {
+    let scratch = Scratch::new("hostmatch");
+    let run = |value: bool| {
+        let events = scratch.path(&format!("events-{value}"));
+        let srt = Srt::new(&scratch).setting("network.requireHostMatch", json!(value));
+        let ran = srt.events(&events).run(&["true"]).succeeds();
+        (ran.stderr, weakenings(&events))
+    };
+    assert_eq!(run(true), (String::new(), Vec::new()));
+    let (said, recorded) = run(false);
+    assert!(said.contains("`network.requireHostMatch` lets"), "{said}");
+    assert_eq!(recorded, ["weakening.network.hostmatch"]);
+}
+
+#[test]
 fn on_an_open_network_no_socket_of_the_host_is_in_reach() {
     let scratch = Scratch::new("open-unix");
     let path = scratch.path("agent.sock");

@@ -109,6 +109,9 @@ pub enum Code {
     /// The name leads to an address that is out of bounds.
     #[serde(rename = "net.address.denied")]
     AddressDenied,
+    /// What is said inside the connection names another host, or none that can be told.
+    #[serde(rename = "net.host.mismatch")]
+    HostMismatch,
     /// The host is allowed and could not be reached.
     #[serde(rename = "net.upstream.failed")]
     UpstreamFailed,
@@ -142,6 +145,9 @@ pub enum Code {
     /// `network.allowPrivateNetworks` lets names lead to private addresses.
     #[serde(rename = "weakening.network.private")]
     NetworkPrivate,
+    /// `network.requireHostMatch` is off: requests may name another host than was judged.
+    #[serde(rename = "weakening.network.hostmatch")]
+    HostsUnmatched,
     /// `filesystem.disabled` switches the rules for files off.
     #[serde(rename = "weakening.filesystem.disabled")]
     FilesOpen,

@@ -117,13 +117,17 @@ impl Proxy {
         });
     }
 
-    fn record_denied(&self, op: Op, target: &Target, denial: &Denial) {
+    pub(super) fn record_denied(&self, op: Op, target: &Target, denial: &Denial) {
+        let said = match (denial.range(), denial.reason()) {
+            (Some(range), _) => Some(detail("range", range)),
+            (None, reason) => reason.map(|reason| detail("reason", reason)),
+        };
         self.audit.record(&Event {
             target: Some(&target.to_string()),
             verdict: Some(Verdict::Denied),
             rule: denial.rule(),
             suggest: denial.suggest(),
-            detail: denial.range().map(|range| detail("range", range)),
+            detail: said,
             socket: self.client_socket(),
             ..Event::new(Kind::Net, op.name(), denial.code)
         });

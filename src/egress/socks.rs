@@ -66,8 +66,12 @@ async fn connect(mut stream: TcpStream, asked: &Address, proxy: &Proxy) {
             return refuse(stream, Reply::ConnectionNotAllowed).await;
         }
     };
-    let far = match proxy.open(target).await {
-        Ok(far) => far,
+    let opened = async {
+        let permit = proxy.judge(Op::Connect, &target)?;
+        Ok::<_, Refusal>((proxy.connect(&permit).await?, permit))
+    };
+    let (far, permit) = match opened.await {
+        Ok(opened) => opened,
         Err(refusal) => return refuse(stream, reply_to(&refusal)).await,
     };
     // The address we connect from is this host's, and none of the client's business.
@@ -76,11 +80,7 @@ async fn connect(mut stream: TcpStream, asked: &Address, proxy: &Proxy) {
             stream,
             read: bytes::Bytes::new(),
         };
-        let far = tunnel::End {
-            stream: far,
-            read: bytes::Bytes::new(),
-        };
-        tunnel::run(near, far, &proxy.pipes).await;
+        proxy.carry(near, far, &permit).await;
     }
 }
 

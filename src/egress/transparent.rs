@@ -9,7 +9,9 @@ use nix::sys::socket::{getsockopt, sockopt};
 use tokio::net::TcpStream;
 
 use super::accept::Slot;
+use super::record::Op;
 use super::{Proxy, tunnel};
+use crate::policy::network::Permit;
 
 /// Serves one connection to its end. One that is not let through is reset: the client took it
 /// for made already, and a plain end would look like an answer without content.
@@ -17,12 +19,12 @@ pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
     // Answers are often small; a socket that refuses the option still works.
     let _set = stream.set_nodelay(true);
     match connect(&stream, &proxy).await {
-        Some(far) => {
-            let [near, far] = [stream, far].map(|stream| tunnel::End {
+        Some((far, permit)) => {
+            let near = tunnel::End {
                 stream,
                 read: Bytes::new(),
-            });
-            tunnel::run(near, far, &proxy.pipes).await;
+            };
+            proxy.carry(near, far, &permit).await;
         }
         // One that is gone already cannot take the option, and need not.
         None => drop(stream.set_zero_linger()),
@@ -31,14 +33,15 @@ pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
 }
 
 /// Connects to what the client meant; the record says why not.
-async fn connect(stream: &TcpStream, proxy: &Proxy) -> Option<TcpStream> {
+async fn connect(stream: &TcpStream, proxy: &Proxy) -> Option<(TcpStream, Permit)> {
     let asked = original_destination(stream).ok()?;
     // A connection within the sandbox that came to the port itself.
     if asked.ip().is_loopback() {
         return None;
     }
     let target = proxy.meant_by(asked.ip(), asked.port())?;
-    proxy.open(target).await.ok()
+    let permit = proxy.judge(Op::Connect, &target).ok()?;
+    Some((proxy.connect(&permit).await.ok()?, permit))
 }
 
 /// Asks for the destination the client gave: the kernel remembers it where it redirected the

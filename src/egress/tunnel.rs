@@ -1,48 +1,92 @@
-//! Carries bytes between two connections until both ways have ended. Looks at none of them.
+//! Carries bytes between two connections until both ways have ended. Looks at the client's first
+//! alone, where the policy wants to know whom they are meant for.
 
+use std::future::Future;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use rustix::net::{Shutdown, shutdown};
-use tokio::io::{AsyncWriteExt, Interest};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, sleep_until};
 
+use super::confirm::{Held, Mismatch, confirm};
 use super::pipe::{Lent, Pipes, ROOM};
+use crate::policy::network::{Denial, Permit};
 
 /// One end, and what was read from it before the tunnel began.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) stream: TcpStream,
-    pub(super) read: bytes::Bytes,
+    pub(super) read: Bytes,
 }
 
-/// Runs the tunnel to its end. Half-closed stays half-closed; a reset ends both sides.
-pub(super) async fn run(mut a: End, mut b: End, pipes: &Pipes) {
-    let begun = async {
-        b.stream.write_all(&a.read).await?;
-        a.stream.write_all(&b.read).await
-    };
-    if begun.await.is_err() {
-        return;
+/// Runs a tunnel whose ends have agreed on it, to its end.
+pub(super) async fn run(near: End, far: End, pipes: &Pipes) {
+    let first = std::future::ready(Ok(near.read));
+    // What is not looked at is not held back.
+    let _ended = carry(&near.stream, &far.stream, first, far.read, pipes).await;
+}
+
+/// Runs a tunnel to its end, or until the client's first bytes show that they are meant for
+/// another host than `permit` says. Until then none of them goes on; what the server sends does.
+/// `record` is told of that before the client is.
+pub(super) async fn run_confirmed(
+    near: End,
+    far: TcpStream,
+    permit: &Permit,
+    pipes: &Pipes,
+    record: impl FnOnce(&Denial),
+) {
+    let first = confirm(&near.stream, near.read, permit, HELLO_TIME);
+    let carried = carry(&near.stream, &far, first, Bytes::new(), pipes).await;
+    drop(far);
+    if let Err(mismatch) = carried {
+        record(&mismatch.denial);
+        mismatch.turn_away(near.stream).await;
     }
-    let (a, b) = (a.stream, b.stream);
+}
+
+/// Carries bytes both ways: to `far` what comes after `first` and from `near`, to `near` `read`
+/// and what comes from `far`. Half-closed stays half-closed; a reset ends both sides.
+async fn carry(
+    near: &TcpStream,
+    far: &TcpStream,
+    first: impl Future<Output = Result<Bytes, Held>>,
+    read: Bytes,
+    pipes: &Pipes,
+) -> Result<(), Mismatch> {
     let moved = Moved::new();
-    let both = async {
-        tokio::try_join!(pump(&a, &b, pipes, &moved), pump(&b, &a, pipes, &moved)).map(drop)
+    let up = async {
+        match write(far, &first.await?).await {
+            Ok(()) => Ok(pump(near, far, pipes, &moved).await?),
+            Err(_) => Ok(()),
+        }
+    };
+    let down = async {
+        match write(near, &read).await {
+            Ok(()) => Ok(pump(far, near, pipes, &moved).await?),
+            Err(_) => Ok(()),
+        }
     };
     let ended = tokio::select! {
-        ended = both => ended,
-        () = idle(&moved, IDLE) => Err(io::ErrorKind::TimedOut.into()),
+        ended = async { tokio::try_join!(up, down).map(drop) } => ended,
+        () = idle(&moved, IDLE) => Err(Held::Lost),
         // A direction blocked on its own peer does not notice that the other one is gone.
-        () = after_error(&a, &b, &moved) => Err(io::ErrorKind::ConnectionReset.into()),
+        () = after_error(near, far, &moved) => Err(Held::Lost),
     };
-    if ended.is_err() {
-        // A plain close would look like a complete transfer. A socket that is gone already
-        // cannot take the option, and need not.
-        let _reset = (a.set_zero_linger(), b.set_zero_linger());
+    match ended {
+        Ok(()) => Ok(()),
+        Err(Held::Mismatch(mismatch)) => Err(mismatch),
+        Err(Held::Lost) => {
+            // A plain close would look like a complete transfer. A socket that is gone already
+            // cannot take the option, and need not.
+            let _reset = (near.set_zero_linger(), far.set_zero_linger());
+            Ok(())
+        }
     }
 }
 
@@ -113,18 +157,24 @@ async fn copy(from: &TcpStream, to: &TcpStream, moved: &Moved) -> io::Result<Rou
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Round::Waiting),
             Err(error) => return Err(error),
         };
-        let mut rest = &buffer[..count];
-        while !rest.is_empty() {
-            to.writable().await?;
-            match to.try_write(rest) {
-                Ok(written) => rest = &rest[written..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => return Ok(Round::Ended),
-            }
+        if write(to, &buffer[..count]).await.is_err() {
+            return Ok(Round::Ended);
         }
         moved.now();
         consume_budget().await;
     }
+}
+
+async fn write(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        to.writable().await?;
+        match to.try_write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 /// Passes the end of one way on. A peer that is gone needs no telling.
@@ -175,5 +225,11 @@ impl Moved {
 /// How long nothing may move before a connection is taken for dead.
 pub(super) const IDLE: Duration = Duration::from_secs(3600);
 
+/// How long a client may take to complete the hello it has begun.
+const HELLO_TIME: Duration = Duration::from_secs(10);
+
 /// How long bytes read before a reset may still be on their way.
 const GRACE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Which destinations may be reached: the one decision every proxy asks for.
 
+mod agreement;
 mod decision;
 mod denial;
 mod hosts;
@@ -12,6 +13,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 
+pub use agreement::Hello;
 pub use decision::Decision;
 pub use denial::Denial;
 pub use pattern::Rule;
@@ -41,6 +43,8 @@ struct Rules {
     opens_private: bool,
     /// Programs that know no proxy are served too.
     transparent: bool,
+    /// `requireHostMatch`: what is said inside a connection must name the same host.
+    requires_host_match: bool,
     /// Those of this host's interfaces; asked for where something is to be dialled.
     own_addresses: OnceLock<Vec<IpAddr>>,
 }
@@ -71,6 +75,7 @@ impl Network {
             reasons: settings.denied_reasons.iter().map(text_of_both).collect(),
             opens_private: settings.allow_private_networks,
             transparent: settings.transparent,
+            requires_host_match: !settings.ignores_host_match,
             own_addresses: OnceLock::new(),
         })))
     }

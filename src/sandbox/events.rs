@@ -73,6 +73,12 @@ pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, place: Pla
             Code::NetworkPrivate,
         ),
         (
+            settings.network.ignores_host_match && policy.network_mode == NetworkMode::Filtered,
+            "network.requireHostMatch",
+            "lets a connection to an allowed host ask for another one that is served there too",
+            Code::HostsUnmatched,
+        ),
+        (
             settings.filesystem.disabled,
             "filesystem.disabled",
             "switches the rules for files off: what the caller may read and write, the command may",

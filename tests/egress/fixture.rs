@@ -33,6 +33,15 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn start(allowed: &[&str], denied: &[&str]) -> Self {
+        Self::start_with(allowed, denied, |_| {})
+    }
+
+    /// Starts with further settings of the section `network`.
+    pub(crate) fn start_with(
+        allowed: &[&str],
+        denied: &[&str],
+        change: impl FnOnce(&mut settings::Network),
+    ) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("srt-egress-{}-{number}.jsonl", std::process::id());
@@ -40,6 +49,7 @@ impl Proxy {
         let mut settings = settings::Network::default();
         settings.allowed_domains = entries("network.allowedDomains", allowed);
         settings.denied_domains = entries("network.deniedDomains", denied);
+        change(&mut settings);
         let network = Network::from_settings(&settings).unwrap();
         network.learn_own_addresses(Vec::new());
         let audit = Audit::to_file(&events, "test", Verbosity::Warnings).unwrap();

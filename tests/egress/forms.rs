@@ -115,7 +115,7 @@ fn request_targets_that_are_not_for_a_proxy_are_refused() {
 }
 
 #[test]
-fn a_host_header_that_disagrees_with_the_url_gets_400() {
+fn a_host_header_that_disagrees_with_the_url_gets_421_and_a_malformed_one_400() {
     let server = Server::http();
     let target = on("app.localhost", &server);
     let allowed = [target.as_str(), "evil.localhost"];
@@ -135,6 +135,19 @@ fn a_host_header_that_disagrees_with_the_url_gets_400() {
     for hosts in [
         format!("Host: evil.localhost:{port}\r\n"),
         format!("Host: app.localhost:{}\r\n", port ^ 1),
+        "Host: 127.0.0.1\r\n".to_owned(),
+    ] {
+        assert_eq!(ask(&hosts), ["421", "421"], "{hosts:?}");
+    }
+    let mismatch = &proxy.events()[4];
+    assert_eq!(mismatch["code"], "net.host.mismatch");
+    assert_eq!(mismatch["target"], *target);
+    let reason = mismatch["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("evil.localhost") && reason.contains("network.requireHostMatch"),
+        "{reason}"
+    );
+    for hosts in [
         format!("Host: {target}\r\nHost: {target}\r\n"),
         format!("Host: {target}\r\nHost: evil.localhost\r\n"),
         format!("Host: user@{target}\r\n"),
@@ -143,6 +156,26 @@ fn a_host_header_that_disagrees_with_the_url_gets_400() {
         assert_eq!(ask(&hosts), ["400", "400"], "{hosts:?}");
     }
     assert_eq!(server.seen().len(), 2);
+}
+
+#[test]
+fn without_host_match_the_url_decides_and_host_is_written_anew() {
+    let server = Server::http();
+    let target = on("app.localhost", &server);
+    let ask = |proxy: &Proxy, host: &str| {
+        let get = format!("GET http://{target}/ HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        status(&proxy.exchange(&get)).to_owned()
+    };
+    let strict = Proxy::start(&[&target], &[]);
+    assert_eq!(ask(&strict, "evil.localhost"), "421");
+    let loose = Proxy::start_with(&[&target], &[], |settings| {
+        settings.ignores_host_match = true;
+    });
+    assert_eq!(ask(&loose, "evil.localhost"), "200");
+    assert_eq!(ask(&loose, "a b"), "400");
+    assert_eq!(server.seen().len(), 1);
+    let seen = server.seen().remove(0);
+    assert!(seen.contains(&format!("Host: {target}\r\n")), "{seen}");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 
 mod fixture;
 mod forms;
+mod hello;
 mod http;
 mod limits;
 #[cfg(feature = "socks")]

@@ -55,7 +55,10 @@ impl Problem {
     pub(super) fn into_response(self, op: Op) -> Response<Body> {
         let (status, proxy_error, text) = match &self {
             Self::Refused(Refusal::Denied(denial)) => (
-                StatusCode::FORBIDDEN,
+                match denial.code {
+                    Code::HostMismatch => StatusCode::MISDIRECTED_REQUEST,
+                    _ => StatusCode::FORBIDDEN,
+                },
                 denial.proxy_error,
                 denial.message().to_owned(),
             ),

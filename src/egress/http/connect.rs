@@ -1,15 +1,15 @@
 //! CONNECT: a judged connection, then a tunnel.
 
-use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
+use tokio::net::TcpStream;
 
 use super::super::record::Op;
 use super::super::refusal::Refusal;
 use super::super::{Proxy, dial, tunnel};
 use super::answer::Problem;
-use super::request::connect_target;
+use super::request::{Asked, connect_target};
 use super::{Body, Client, Framed, reclaim};
 use crate::policy::hostname::Target;
 use crate::policy::network::Permit;
@@ -19,8 +19,9 @@ impl Client {
         &self,
         mut request: Request<Incoming>,
     ) -> Result<Response<Body>, Problem> {
-        let target = connect_target(&request)?;
-        let stream = self.proxy.open(target).await?;
+        let asked = connect_target(&request)?;
+        let permit = self.judge(Op::Connect, &asked)?;
+        let far = self.proxy.connect(&permit).await?;
         let upgrade = hyper::upgrade::on(&mut request);
         let client = self.clone();
         tokio::spawn(async move {
@@ -28,31 +29,50 @@ impl Client {
             let Some(near) = reclaim(upgraded, Framed::into_inner) else {
                 return;
             };
-            let far = tunnel::End {
-                stream,
-                read: Bytes::new(),
-            };
-            tunnel::run(near, far, &client.proxy.pipes).await;
+            client.proxy.carry(near, far, &permit).await;
             drop(client.slot);
         });
         Ok(Response::new(Either::Right(Full::default())))
     }
 }
 
+impl Client {
+    /// Asks the policy about where a request goes, and whether its `Host` says the same.
+    pub(super) fn judge(&self, op: Op, asked: &Asked) -> Result<Permit, Refusal> {
+        let permit = self.proxy.judge(op, &asked.target)?;
+        let confirmed = match &asked.host {
+            Some(host) => permit.confirm_host(host),
+            None => Ok(()),
+        };
+        confirmed.map(|()| permit).map_err(|denial| {
+            self.proxy.record_denied(op, &asked.target, &denial);
+            Refusal::Denied(denial)
+        })
+    }
+}
+
 impl Proxy {
-    /// Judges a target, connects to it, and records how that went, once.
-    pub(in crate::egress) async fn open(
-        &self,
-        target: Target,
-    ) -> Result<tokio::net::TcpStream, Refusal> {
-        let permit = self.judge(Op::Connect, &target)?;
-        let stream = self.dial(Op::Connect, &permit).await?;
-        self.record_allowed(Op::Connect, &permit);
+    /// Connects for a tunnel, and records how that went, once.
+    pub(in crate::egress) async fn connect(&self, permit: &Permit) -> Result<TcpStream, Refusal> {
+        let stream = self.dial(Op::Connect, permit).await?;
+        self.record_allowed(Op::Connect, permit);
         Ok(stream)
     }
 
+    /// Runs the tunnel between a client and what it was connected to, and records where it turns
+    /// out to mean another host.
+    pub(in crate::egress) async fn carry(
+        &self,
+        near: tunnel::End,
+        far: TcpStream,
+        permit: &Permit,
+    ) {
+        let record = |denial: &_| self.record_denied(Op::Connect, permit.target(), denial);
+        tunnel::run_confirmed(near, far, permit, &self.pipes, record).await;
+    }
+
     /// Asks the policy, and records a refusal.
-    pub(super) fn judge(&self, op: Op, target: &Target) -> Result<Permit, Refusal> {
+    pub(in crate::egress) fn judge(&self, op: Op, target: &Target) -> Result<Permit, Refusal> {
         self.network.check(target.clone()).map_err(|denial| {
             let refusal = Refusal::Denied(denial);
             self.record_refusal(op, target, &refusal);
@@ -61,11 +81,7 @@ impl Proxy {
     }
 
     /// Connects, and records a failure.
-    pub(super) async fn dial(
-        &self,
-        op: Op,
-        permit: &Permit,
-    ) -> Result<tokio::net::TcpStream, Refusal> {
+    pub(super) async fn dial(&self, op: Op, permit: &Permit) -> Result<TcpStream, Refusal> {
         let attempt = self.attempt(op, permit);
         let dialled = dial::dial(permit).await;
         attempt.settle();

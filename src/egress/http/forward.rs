@@ -25,8 +25,9 @@ impl Client {
         &self,
         mut request: Request<Incoming>,
     ) -> Result<Response<Body>, Problem> {
-        let target = plain_target(&request)?;
-        let permit = self.proxy.judge(Op::Request, &target)?;
+        let asked = plain_target(&request)?;
+        let permit = self.judge(Op::Request, &asked)?;
+        let target = asked.target;
         let websocket = headers::is_websocket(request.headers());
         let near = websocket.then(|| hyper::upgrade::on(&mut request));
         let request = onward(request, &target, websocket)?;

@@ -8,18 +8,27 @@ use hyper::{Method, Request, StatusCode};
 use super::answer::Problem;
 use crate::policy::hostname::Target;
 
+/// Where a request wants to go.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// By its request line, which decides.
+    pub(super) target: Target,
+    /// By its `Host`, if it has one.
+    pub(super) host: Option<Target>,
+}
+
 /// Returns the target of CONNECT.
-pub(super) fn connect_target(request: &Request<Incoming>) -> Result<Target, Problem> {
+pub(super) fn connect_target(request: &Request<Incoming>) -> Result<Asked, Problem> {
     let target = match (request.uri().authority(), request.uri().scheme()) {
         (Some(authority), None) => Target::parse(authority.as_str(), None)?,
         _ => return Err(Problem::malformed("CONNECT takes host:port")),
     };
-    check_host(request, &target, target.port)?;
-    Ok(target)
+    let host = host(request, target.port)?;
+    Ok(Asked { target, host })
 }
 
 /// Returns the target of any other method.
-pub(super) fn plain_target(request: &Request<Incoming>) -> Result<Target, Problem> {
+pub(super) fn plain_target(request: &Request<Incoming>) -> Result<Asked, Problem> {
     if [Method::TRACE.as_str(), "TRACK"].contains(&request.method().as_str()) {
         let reason = "TRACE would send headers back that pages must not see";
         return Err(Problem::unsupported(StatusCode::METHOD_NOT_ALLOWED, reason));
@@ -41,19 +50,15 @@ pub(super) fn plain_target(request: &Request<Incoming>) -> Result<Target, Proble
             return Err(Problem::malformed(reason));
         }
     };
-    check_host(request, &target, 80)?;
-    Ok(target)
+    let host = host(request, 80)?;
+    Ok(Asked { target, host })
 }
 
-/// Servers choose by `Host`; one that says other than the URL would lead past the rule.
-fn check_host(
-    request: &Request<Incoming>,
-    target: &Target,
-    default_port: u16,
-) -> Result<(), Problem> {
+/// Reads the `Host` header, by which servers choose.
+fn host(request: &Request<Incoming>, default_port: u16) -> Result<Option<Target>, Problem> {
     let mut values = request.headers().get_all(HOST).iter();
     let Some(value) = values.next() else {
-        return Ok(());
+        return Ok(None);
     };
     if values.next().is_some() {
         return Err(Problem::malformed("there is more than one Host header"));
@@ -61,10 +66,5 @@ fn check_host(
     let text = value
         .to_str()
         .map_err(|_| Problem::malformed("the Host header is not ASCII"))?;
-    match Target::parse(text, Some(default_port))? == *target {
-        true => Ok(()),
-        false => Err(Problem::malformed(
-            "the Host header names another host than the URL",
-        )),
-    }
+    Ok(Some(Target::parse(text, Some(default_port))?))
 }

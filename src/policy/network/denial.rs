@@ -19,6 +19,7 @@ pub struct Denial {
     message: String,
     suggest: Option<String>,
     range: Option<&'static str>,
+    reason: Option<String>,
 }
 
 const BY_LIST: &str = "blocked-by-allowlist";
@@ -57,6 +58,11 @@ impl Denial {
         self.range
     }
 
+    /// Returns what was said inside the connection, where that is the reason.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
     /// `wildcard` is a rule for the names below the one asked for.
     pub(super) fn unlisted(target: &Target, wildcard: Option<&Rule>) -> Self {
         let suggest = entry_for(target, wildcard);
@@ -83,6 +89,7 @@ impl Denial {
             message,
             suggest,
             range: None,
+            reason: None,
         }
     }
 
@@ -105,6 +112,7 @@ impl Denial {
             ),
             suggest: None,
             range: None,
+            reason: None,
         }
     }
 
@@ -119,6 +127,23 @@ impl Denial {
             ),
             suggest: None,
             range: Some("a listed address"),
+            reason: None,
+        }
+    }
+
+    /// `what` says what was found inside a connection to `target`.
+    pub(super) fn mismatch(target: &Target, what: &str) -> Self {
+        let reason = format!(
+            "{what}; network.requireHostMatch closes what does not name the host it was allowed for"
+        );
+        Self {
+            code: Code::HostMismatch,
+            proxy_error: "host-mismatch",
+            rule: None,
+            message: format!("{target} is blocked: {reason}"),
+            suggest: None,
+            range: None,
+            reason: Some(reason),
         }
     }
 
@@ -137,6 +162,7 @@ impl Denial {
             ),
             suggest: Some(address.to_string()),
             range: Some(range),
+            reason: None,
         }
     }
 }

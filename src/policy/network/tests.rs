@@ -1,4 +1,5 @@
 mod addresses;
+mod agreement;
 mod names;
 
 use std::net::IpAddr;
@@ -33,6 +34,13 @@ fn try_network(allowed: &[&str], denied: &[&str]) -> Result<Network> {
 
 fn network(allowed: &[&str], denied: &[&str]) -> Network {
     try_network(allowed, denied).unwrap()
+}
+
+impl Network {
+    /// A policy for tests of those who ask it.
+    pub(crate) fn allowing(entries: &[&str]) -> Self {
+        network(entries, &[])
+    }
 }
 
 fn permits(network: &Network, target: &str) -> bool {

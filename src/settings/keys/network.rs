@@ -47,12 +47,9 @@ pub(super) static KEYS: &[Key] = &[
     switch(
         "network.requireHostMatch",
         "true",
-        "Whether a request must name the host it was allowed for.",
+        "Whether requests and TLS must name the host they were allowed for.",
     )
-    .effect(STRICT)
-    .support(Support::Missing(
-        "host names inside a tunnel are not compared yet",
-    )),
+    .effect(STRICT),
     switch(
         "network.allowPrivateNetworks",
         "false",
