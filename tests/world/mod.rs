@@ -203,6 +203,11 @@ impl World {
         self.server.requests.since(before)
     }
 
+    /// Returns what has reached the servers.
+    pub fn requests_so_far(&self) -> Vec<Request> {
+        self.server.requests.since(0)
+    }
+
     #[track_caller]
     pub fn is_reached(&self, allowed: &[&str], url: &str) {
         let hits = self.hits(|| drop(self.curl(allowed, url).succeeds()));

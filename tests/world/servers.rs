@@ -26,6 +26,12 @@ pub struct Request {
 }
 
 impl Request {
+    /// Tells whether it was for this name, by its header.
+    pub fn is_for(&self, name: &str) -> bool {
+        let host = self.header("host").unwrap_or_default();
+        host.split(':').next() == Some(name)
+    }
+
     /// Returns the value of a header, if there is one of that name in lower case.
     pub fn header(&self, name: &str) -> Option<&str> {
         http::header(&self.head, name)
