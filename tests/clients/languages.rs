@@ -7,12 +7,7 @@ fn requests_of_python_fetches() {
     let script = "import os, requests
 for url in ('http://web.test:8000/', 'https://web.test/'):
     print(requests.get(url, verify=os.environ['CA'], timeout=10).text, end='')";
-    python(
-        "requests",
-        script,
-        true,
-        "languages::requests_of_python_fetches",
-    );
+    python("requests", script, "languages::requests_of_python_fetches");
 }
 
 #[test]
@@ -29,7 +24,6 @@ fn aiohttp_of_python_fetches_by_the_variables() {
     python(
         "aiohttp",
         &script,
-        true,
         "languages::aiohttp_of_python_fetches_by_the_variables",
     );
 }
@@ -40,7 +34,6 @@ fn aiohttp_of_python_fetches_as_it_is() {
     python(
         "aiohttp",
         &script,
-        false,
         "languages::aiohttp_of_python_fetches_as_it_is",
     );
 }
