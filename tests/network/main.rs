@@ -9,13 +9,15 @@ mod harness;
 #[path = "../world/mod.rs"]
 mod world;
 
+mod direct;
 mod failures;
+mod names;
 
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use harness::{run, skip};
 use world::in_a_world;
@@ -138,47 +140,6 @@ fn rules_about_tmp_leave_the_proxies_reachable_and_nothing_of_theirs() {
             assert!(hidden.lines().count() <= 1, "TMPDIR at most: {hidden}");
             let granted = seen(|srt| srt.allow_write("/tmp"));
             assert!(!granted.contains(".sock"), "{granted}");
-        },
-    );
-}
-
-#[test]
-fn nw_01_nw_02_programs_that_ignore_the_proxy_fail_at_once() {
-    in_a_world(
-        "nw_01_nw_02_programs_that_ignore_the_proxy_fail_at_once",
-        |world| {
-            let port = world.server.port;
-            let direct = format!("env -i curl -sS -m 5 http://192.0.2.10:{port}/");
-            assert_eq!(world.hits(|| drop(harness::outside(&direct).succeeds())), 1);
-            let start = Instant::now();
-            let allowed = ["app.test", "192.0.2.10"];
-            assert_eq!(
-                world.hits(|| drop(world.srt(&allowed, &[]).sh(&direct).fails())),
-                0
-            );
-            let others = "import socket, sys\n\
-            for family, kind, to in [(2, 1, ('192.0.2.10', 80)), (10, 1, ('fd00::5', 80)),\n\
-                (2, 2, ('192.0.2.10', 53)), (10, 2, ('fd00::5', 53)), (2, 2, ('224.0.0.1', 5353)),\n\
-                (2, 3, ('192.0.2.10', 0))]:\n\
-            \x20   try:\n\
-            \x20       s = socket.socket(family, kind)\n\
-            \x20       s.connect(to); s.send(b'x'); print('SENT', family, kind, to)\n\
-            \x20   except OSError: pass\n";
-            let outside = run(Command::new("/usr/bin/python3").args(["-c", others])).succeeds();
-            assert!(
-                outside.stdout.contains("SENT 2 2 ('192.0.2.10', 53)"),
-                "{outside:?}"
-            );
-            let inside = world
-                .srt(&allowed, &[])
-                .run(&["/usr/bin/python3", "-c", others])
-                .succeeds();
-            assert_eq!(inside.stdout, "");
-            assert!(
-                start.elapsed() < Duration::from_secs(5),
-                "{:?}",
-                start.elapsed()
-            );
         },
     );
 }

@@ -247,11 +247,12 @@ fn lay_cable() -> File {
         ]);
         namespace
     });
+    // Where both ends had one number the kernel would take its time to see that they are up.
     let thread_id = told.recv().expect("the thread lives");
     let mut lines = vec![
         "link set lo up".to_owned(),
         format!(
-            "link add near address {} type veth peer name far netns {thread_id}",
+            "link add near index 7 address {} type veth peer name far index 8 netns {thread_id}",
             wire::NEAR
         ),
         format!("addr add {NEAR}/24 dev near"),
