@@ -13,7 +13,7 @@ build: ## build the optimised binary, target/release/srt
 test: ## run all tests as whoever calls; the last line counts them
 	@ci/test
 
-test-workloads: ## run npm, pip, cargo, git, tsx and jest in the sandbox; needs their registries
+test-workloads: ## run package managers, git and other clients in the sandbox; needs registries
 	@ci/test workloads
 
 test-reference: ## compare verdicts with the program whose settings srt reads; needs npm
@@ -24,7 +24,7 @@ check: ## what CI checks besides tests: format, lints, documentation, licences
 	$(CLIPPY) --all-targets -- -D warnings
 	$(CLIPPY) --all-targets --no-default-features -- -D warnings
 	$(CLIPPY) --all-targets --features test-hooks -- -D warnings
-	$(CLIPPY) --test workloads --test reference -- -D warnings
+	$(CLIPPY) --test workloads --test clients --test reference -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --locked --no-deps --document-private-items
 	ci/licences
 	@if $(CARGO) deny --version >/dev/null 2>&1; then \

@@ -1,0 +1,288 @@
+//! Programs that know no proxy: they reach what is listed, and nothing else leaves.
+
+use std::process::Command;
+
+use super::harness::{outside, run};
+use super::world::{Answer, Place, in_a_world};
+
+#[test]
+fn nw_01_a_program_without_a_proxy_reaches_what_is_listed_only() {
+    in_a_world(
+        "direct::nw_01_a_program_without_a_proxy_reaches_what_is_listed_only",
+        |world| {
+            let direct = |host: &str| {
+                let url = world.address(host);
+                format!("env -i curl -sS -m 5 -o /dev/null -w '%{{time_total}}' http://{url}/")
+            };
+            let listed = ["app.test", "192.0.2.12", "[2001:db8:2::12]"];
+            let table = [
+                ("app.test", true),
+                ("192.0.2.12", true),
+                ("[2001:db8:2::12]", true),
+                ("evil.test", false),
+                ("192.0.2.11", false),
+                ("[2001:db8:2::11]", false),
+                // The address of a name that is listed is not.
+                ("192.0.2.10", false),
+                ("10.7.0.5", false),
+                ("169.254.169.254", false),
+                ("100.100.100.200", false),
+            ];
+            for (host, is_listed) in table {
+                let control = world.hits(|| drop(outside(&direct(host)).succeeds()));
+                assert_eq!(control, 1, "{host}");
+                for transparent in [true, false] {
+                    let srt = world.srt(&listed, &[]);
+                    let srt = srt.set("network.transparent", transparent.into());
+                    let mut took = 0.0;
+                    let hits = world.hits(|| {
+                        let ran = srt.sh(&direct(host));
+                        took = ran
+                            .stdout
+                            .parse()
+                            .unwrap_or_else(|_| panic!("{host}: {ran:?}"));
+                    });
+                    let expected = usize::from(is_listed && transparent);
+                    assert_eq!(hits, expected, "{host}, transparent: {transparent}");
+                    assert!(took < 0.5, "{host} took {took} s");
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn nw_02_nothing_of_any_protocol_leaves() {
+    in_a_world("direct::nw_02_nothing_of_any_protocol_leaves", |world| {
+        let python = |script: &str| [PYTHON, "-c", script].map(str::to_owned);
+        let [program, flag, script] = python(EVERY_PROTOCOL);
+        let sent = world.wire.sent(|| {
+            drop(run(Command::new(&program).args([&flag, &script])).succeeds());
+        });
+        // TCP, UDP, SCTP, ICMP and IGMP, to hosts, groups and everybody.
+        for expected in [
+            "6 to 192.0.2.10",
+            "17 to 192.0.2.10",
+            "132 to 192.0.2.10",
+            "1 to 192.0.2.10",
+            "253 to 192.0.2.10",
+            "17 to 239.1.2.3",
+            "17 to 255.255.255.255",
+            "2 to 224.0.0.22",
+            "6 to 2001:db8:2::10",
+            "17 to 2001:db8:2::10",
+            "17 to ff05::1234",
+        ] {
+            assert!(sent.contains(&expected.to_owned()), "{expected}: {sent:?}");
+        }
+        for transparent in [true, false] {
+            let mut took = String::new();
+            let sent = world.wire.sent(|| {
+                let srt = world.srt(&["app.test"], &[]);
+                let srt = srt.set("network.transparent", transparent.into());
+                took = srt.run(&python(EVERY_PROTOCOL)).succeeds().stdout;
+            });
+            assert_eq!(sent, [""; 0], "transparent: {transparent}");
+            assert!(
+                took.trim().parse::<f64>().is_ok_and(|took| took < 2.0),
+                "{took}"
+            );
+        }
+    });
+}
+
+const PYTHON: &str = "/usr/bin/python3";
+
+/// Sends by every protocol there is, without waiting; prints how long all of it took.
+const EVERY_PROTOCOL: &str = r"
+import socket as s, struct, time
+start = time.time()
+def send(family, kind, protocol, to, *options):
+    try:
+        with s.socket(family, kind, protocol) as socket:
+            socket.setblocking(False)
+            for option in options: socket.setsockopt(*option)
+            try: socket.connect(to)
+            except BlockingIOError: time.sleep(0.02)
+            socket.send(b'\x08\0\xf7\xff\0\0\0\0')
+    except OSError: pass
+V4, V6 = ('192.0.2.10', 53), ('2001:db8:2::10', 53)
+for protocol in (0, 132, 262): send(s.AF_INET, s.SOCK_STREAM, protocol, V4)
+send(s.AF_INET6, s.SOCK_STREAM, 0, V6)
+for port in (53, 123, 443, 5353):
+    send(s.AF_INET, s.SOCK_DGRAM, 0, (V4[0], port))
+    send(s.AF_INET6, s.SOCK_DGRAM, 0, (V6[0], port))
+send(s.AF_INET, s.SOCK_DGRAM, s.IPPROTO_ICMP, V4)
+for protocol in (1, 47, 132, 253): send(s.AF_INET, s.SOCK_RAW, protocol, (V4[0], 0))
+send(s.AF_INET6, s.SOCK_RAW, 253, (V6[0], 0))
+send(s.AF_INET, s.SOCK_DGRAM, 0, ('255.255.255.255', 9), (s.SOL_SOCKET, s.SO_BROADCAST, 1))
+group = s.inet_aton('239.1.2.3') + s.inet_aton('0.0.0.0')
+send(s.AF_INET, s.SOCK_DGRAM, 0, ('239.1.2.3', 5353), (s.IPPROTO_IP, s.IP_ADD_MEMBERSHIP, group))
+group = s.inet_pton(s.AF_INET6, 'ff05::1234') + struct.pack('i', 0)
+send(s.AF_INET6, s.SOCK_DGRAM, 0, ('ff05::1234', 5353), (s.IPPROTO_IPV6, s.IPV6_JOIN_GROUP, group))
+send(s.AF_INET6, s.SOCK_DGRAM, 0, ('fe80::1', 53))
+print(time.time() - start)
+";
+
+#[test]
+fn nw_74_quic_is_refused_at_once_and_tcp_is_what_clients_fall_back_to() {
+    in_a_world(
+        "direct::nw_74_quic_is_refused_at_once_and_tcp_is_what_clients_fall_back_to",
+        |world| {
+            let script = "import socket, time\n\
+            start = time.time()\n\
+            for family in (socket.AF_INET, socket.AF_INET6):\n\
+            \x20   s = socket.socket(family, socket.SOCK_DGRAM); s.settimeout(5)\n\
+            \x20   to = socket.getaddrinfo('app.test', 443, family, socket.SOCK_DGRAM)[0][4]\n\
+            \x20   try: s.connect(to); s.send(b'initial'); s.recv(9); print('answered')\n\
+            \x20   except OSError as error: print(error.strerror)\n\
+            print(time.time() - start < 0.5)\n";
+            let mut said = String::new();
+            let sent = world.wire.sent(|| {
+                let srt = world.srt(&["app.test"], &[]);
+                said = srt.run(&[PYTHON, "-c", script]).succeeds().stdout;
+            });
+            assert_eq!(said, "Connection refused\nConnection refused\nTrue\n");
+            assert_eq!(sent, [""; 0]);
+            let hits = world.hits(|| {
+                let url = format!("env -i curl -sS -m 5 http://{}/", world.address("app.test"));
+                drop(world.srt(&["app.test"], &[]).sh(&url).succeeds());
+            });
+            assert_eq!(hits, 1);
+        },
+    );
+}
+
+#[test]
+fn nw_23_no_name_leads_to_an_address_of_this_host() {
+    in_a_world(
+        "direct::nw_23_no_name_leads_to_an_address_of_this_host",
+        |world| {
+            let listed = outside("ip -o addr | awk '{ print $4 }' | cut -d/ -f1").succeeds();
+            let mut addresses: Vec<&str> = listed.stdout.lines().collect();
+            // Link-local addresses want an interface beside them; others that mean this host too.
+            addresses.retain(|address| !address.starts_with("fe80"));
+            addresses.extend([
+                "0.0.0.0",
+                "::",
+                "127.0.0.53",
+                "127.255.255.254",
+                "::ffff:127.0.0.1",
+            ]);
+            assert!(addresses.len() > 12, "{addresses:?}");
+            let mut names: Vec<String> = [
+                "localhost",
+                "x.localhost",
+                "evil.localhost",
+                "localhost.localdomain",
+                "host.docker.internal",
+            ]
+            .map(str::to_owned)
+            .to_vec();
+            for (number, address) in addresses.iter().enumerate() {
+                let name = format!("own-{number}.test");
+                world.dns.add(&name, Answer::addresses(&[address]));
+                names.push(name);
+            }
+            for name in ["localhost.localdomain", "host.docker.internal"] {
+                world.dns.add(name, Answer::addresses(&["198.51.100.1"]));
+            }
+            // Those of RFC 6761 would be allowed by being listed, and are not.
+            let listed = names.split_off(3);
+            let allowed: Vec<&str> = listed.iter().map(String::as_str).collect();
+            let control = world.hits(|| {
+                for address in &addresses {
+                    let bracketed = match address.contains(':') {
+                        true => format!("[{address}]"),
+                        false => (*address).to_owned(),
+                    };
+                    let url = world.address(&bracketed);
+                    outside(&format!("curl -sS -m 5 --noproxy '*' http://{url}/")).succeeds();
+                }
+            });
+            assert_eq!(control, addresses.len());
+            let mut words = vec!["bash", "-c", ASK_ALL_WAYS, "bash"];
+            words.extend(names.iter().chain(&listed).map(String::as_str));
+            let requests = world.requests(|| {
+                let ran = world.srt(&allowed, &[]).run(&words).succeeds();
+                assert!(ran.stdout.contains("403 own-0.test"), "{ran:?}");
+            });
+            assert!(requests.is_empty(), "{requests:?}");
+        },
+    );
+}
+
+/// Asks for each name by the HTTP proxy, by SOCKS where there is one, and by itself.
+const ASK_ALL_WAYS: &str = r#"for name; do
+    url=http://$name:8080/
+    curl -sS -m 5 --noproxy '' -o /dev/null -w "%{http_code} $name\n" $url
+    curl -sS -m 5 --noproxy '' -p -o /dev/null $url
+    case $FTP_PROXY in socks*) curl -sS -m 5 --noproxy '' -x "$FTP_PROXY" -o /dev/null $url;; esac
+    case $name in *localhost) ;; *) env -i curl -sS -m 5 -o /dev/null $url;; esac
+done 2>/dev/null
+:"#;
+
+#[test]
+fn nw_25_no_packet_goes_to_a_guarded_range_for_a_name_that_leads_there() {
+    in_a_world(
+        "direct::nw_25_no_packet_goes_to_a_guarded_range_for_a_name_that_leads_there",
+        |world| {
+            let ranges = [
+                "10.0.0.1",
+                "10.255.255.254",
+                "172.16.0.1",
+                "172.31.255.254",
+                "192.168.0.1",
+                "192.168.255.254",
+                "100.64.0.2",
+                "100.127.255.254",
+                "198.18.0.1",
+                "198.19.255.254",
+                "192.0.0.1",
+                "192.0.0.254",
+                "240.0.0.1",
+                "255.255.255.254",
+                "255.255.255.255",
+                "224.0.0.1",
+                "239.255.255.255",
+                "fc00::1",
+                "fdff::1",
+                "fe80::1",
+                "fec0::1",
+                "ff02::1",
+                "64:ff9b::10.0.0.1",
+                "2002:a00:1::1",
+                "::ffff:10.0.0.1",
+                "169.254.1.1",
+                "168.63.129.16",
+            ];
+            let mut names = Vec::new();
+            for (number, address) in ranges.iter().enumerate() {
+                let name = format!("range-{number}.test");
+                world.dns.add(&name, Answer::addresses(&[address]));
+                names.push(name);
+            }
+            names.push("app.test".to_owned());
+            let allowed: Vec<&str> = names.iter().map(String::as_str).collect();
+            let mut words = vec!["bash", "-c", ASK_ALL_WAYS, "bash"];
+            words.extend(&allowed);
+            let mut sent = Vec::new();
+            let requests = world.requests(|| {
+                sent = world.wire.sent(|| {
+                    drop(world.srt(&allowed, &[]).run(&words).succeeds());
+                });
+            });
+            // The control: the last name leads to an ordinary address.
+            assert!(requests.len() >= 3, "{requests:?}");
+            for request in requests {
+                assert_eq!(request.to.ip().to_string(), "192.0.2.10");
+                assert_eq!(request.place, Place::Far);
+            }
+            let elsewhere = |packet: &&String| {
+                !packet.ends_with(" to 192.0.2.10") && !packet.ends_with(" to 198.51.100.53")
+            };
+            let elsewhere: Vec<_> = sent.iter().filter(elsewhere).collect();
+            assert!(elsewhere.is_empty(), "{elsewhere:?}");
+        },
+    );
+}
