@@ -120,6 +120,9 @@ mount: new /proc, read-only
 mount: new /dev
 listen: HTTP proxy on 127.0.0.1 and [::1], port 3128
 listen: SOCKS5 proxy on 127.0.0.1 and [::1], port 1080
+capture: every other TCP destination, redirected to port 61443
+capture: or, where that is not possible, ports 22 80 443
+listen: resolver on every address, port 53
 rights: no capability, no_new_privs, a new session keyring
 landlock: read /
 landlock: device /dev
