@@ -16,8 +16,15 @@ pub(in crate::policy) fn finds_any_case(dir: &Path, name: &OsStr) -> Option<bool
     let other = in_other_case(name.to_str()?)?;
     let look = |name: &OsStr| dir.join(name).symlink_metadata().ok();
     let found = look(name)?;
-    let other = look(OsStr::new(&other));
-    Some(other.is_some_and(|other| (other.dev(), other.ino()) == (found.dev(), found.ino())))
+    let same = |other: std::fs::Metadata| (other.dev(), other.ino()) == (found.dev(), found.ino());
+    let other = OsStr::new(&other);
+    // A file may have both names, and be mounted at both.
+    Some(look(other).is_some_and(same) && !lists(dir, other))
+}
+
+fn lists(dir: &Path, name: &OsStr) -> bool {
+    let mut entries = dir.read_dir().into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name() == name)
 }
 
 /// Tells whether the kernel knows that two cases are one name, so that what is mounted on one
@@ -94,6 +101,20 @@ mod tests {
         assert_eq!(finds_any_case(Path::new("/"), OsStr::new("..")), None);
         assert_eq!(listed(dir, OsStr::new("SRC")), Some("src".into()));
         assert_eq!(listed(dir, OsStr::new("missing")), None);
+    }
+
+    #[test]
+    fn a_file_with_two_names_is_found_by_each() {
+        let dir = std::env::temp_dir().join(format!("srt-folding-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("the name is ours");
+        std::fs::write(dir.join("a"), "").expect("the directory is ours");
+        drop(std::fs::hard_link(dir.join("a"), dir.join("A")));
+        let told = finds_any_case(&dir, OsStr::new("a"));
+        let same = |name| dir.join(name).metadata().map(|meta| meta.ino()).ok();
+        let are_one = same("a") == same("A");
+        std::fs::remove_dir_all(&dir).expect("it is ours");
+        assert!(are_one);
+        assert_eq!(told, Some(false));
     }
 
     #[test]
