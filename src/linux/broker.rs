@@ -25,6 +25,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::pthread::pthread_kill;
 
 use super::executor::{Executor, INTERRUPTION, Line};
+use super::netlink::capture::Redirection;
 use super::sys::{self, Notification};
 use super::unix_diag::{self, UnixDiag};
 use crate::audit::Audit;
@@ -54,6 +55,8 @@ pub(crate) struct Ends {
     pub(crate) unix_diag: OwnedFd,
     /// The main line to the executor.
     pub(crate) executor: OwnedFd,
+    /// What brings connections to other machines to the proxies, where anything does.
+    pub(crate) redirection: Option<Redirection>,
 }
 
 /// The broker of one sandbox. Dropping it ends its threads; the calls it had stopped fail.
@@ -65,6 +68,7 @@ pub(crate) struct Broker(Arc<Shared>);
 struct Shared {
     listener: OwnedFd,
     executor: Executor,
+    redirection: Option<Redirection>,
     /// The network namespaces of the sandbox, and their Unix sockets.
     namespaces: Namespaces,
     /// Where some of them are bound, asked of themselves.
@@ -168,6 +172,7 @@ impl Prepared {
             host_sockets: OnceLock::new(),
             listener: ends.listener,
             executor: Executor::new(ends.executor),
+            redirection: ends.redirection,
             policy,
             audit,
             watch: Arc::default(),

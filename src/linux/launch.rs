@@ -14,7 +14,7 @@ mod links;
 mod mount_table;
 pub(crate) mod mountinfo;
 pub(crate) mod namespaces;
-mod network;
+pub(crate) mod network;
 mod orphans;
 mod pins;
 pub(crate) mod privileges;

@@ -55,19 +55,28 @@ impl Batch {
     }
 
     /// Sends everything and returns what became of each request, in their order.
-    fn send(&self, protocol: Option<Protocol>) -> io::Result<Vec<io::Result<()>>> {
-        let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
-        let socket: OwnedFd = socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
-        send(&socket, &self.bytes, SendFlags::empty())?;
+    fn send(&self, socket: &OwnedFd) -> io::Result<Vec<io::Result<()>>> {
+        send(socket, &self.bytes, SendFlags::empty())?;
         let mut outcomes = Vec::with_capacity(self.answers);
         let mut buffer = [0; 4096];
         while outcomes.len() < self.answers {
             // The kernel answers within the call that sends: what is not there never comes.
-            let (len, _) = recv(&socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
+            let (len, _) = recv(socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
             outcomes.extend(outcomes_in(&buffer[..len])?);
         }
         Ok(outcomes)
     }
+
+    /// Sends everything, which is done as a whole or not at all.
+    fn send_all(&self, socket: &OwnedFd) -> io::Result<()> {
+        self.send(socket)?.into_iter().collect()
+    }
+}
+
+/// Opens a socket for the network namespace of this process.
+fn open(protocol: Option<Protocol>) -> io::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+    Ok(socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?)
 }
 
 /// Reads the outcomes in one datagram.

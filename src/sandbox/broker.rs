@@ -8,7 +8,9 @@ use crate::audit::line::Line;
 use crate::error::{Error, Kind, Result};
 use crate::linux::broker::{Broker, Ends, Prepared};
 use crate::linux::launch::control::Trapped;
+use crate::linux::launch::network::CAPTURED;
 use crate::linux::launch::privileges;
+use crate::linux::netlink::capture::Redirection;
 use crate::policy::sockets::Sockets;
 
 /// The broker, where calls are stopped, and where its events arrive.
@@ -42,6 +44,9 @@ pub(super) fn start(
         listener: trapped.listener,
         unix_diag: trapped.unix_diag,
         executor: trapped.executor,
+        redirection: trapped
+            .redirection
+            .map(|socket| Redirection::new(socket, CAPTURED)),
     });
     let broker = prepared
         .zip(ends)

@@ -17,7 +17,8 @@ fn without_settings_nothing_differs_from_the_defaults() {
     assert!(ran.stdout.starts_with("# file: none\n"), "{}", ran.stdout);
     assert!(data_lines(&ran.stdout).is_empty(), "{}", ran.stdout);
     assert!(
-        ran.stdout.contains("# filesystem.lateDenies not in force: "),
+        ran.stdout
+            .contains("# filesystem.lateDenies not in force: "),
         "{}",
         ran.stdout
     );

@@ -1,5 +1,6 @@
 //! `connect`: sockets of the sandbox among themselves, and those of the host that are listed.
 
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -38,6 +39,9 @@ pub(super) fn perform(
     // What a socket reaches by number or abstract name, it reaches in its own namespace.
     let namespace = broker.namespaces.of(&socket).ok_or(Errno::EACCES)?;
     if domain != AddressFamily::UNIX {
+        if leaves(&address) {
+            redirect(broker);
+        }
         // Of other families none looks at who connects.
         let connect = || sys::connect(socket.as_fd(), &address);
         return match may_block(&socket)? {
@@ -59,6 +63,45 @@ pub(super) fn perform(
             let connect = || executor::connect_to_place(&socket, &place);
             broker.watch.perform(caller, connect)
         }
+    }
+}
+
+/// Tells whether an address is one of another machine; the families, and where their addresses
+/// lie, are those of ip(7) and ipv6(7).
+fn leaves(address: &[u8]) -> bool {
+    let Some((family, rest)) = address.split_first_chunk() else {
+        return false;
+    };
+    let ip = match AddressFamily::from_raw(u16::from_ne_bytes(*family)) {
+        AddressFamily::INET => rest.get(2..).and_then(v4_at),
+        AddressFamily::INET6 => rest.get(6..).and_then(v6_at),
+        _ => None,
+    };
+    // The kernel takes what is unspecified for loopback.
+    ip.is_some_and(|ip| {
+        let ip = ip.to_canonical();
+        !ip.is_loopback() && !ip.is_unspecified()
+    })
+}
+
+fn v4_at(bytes: &[u8]) -> Option<IpAddr> {
+    bytes.first_chunk::<4>().map(|v4| IpAddr::from(*v4))
+}
+
+fn v6_at(bytes: &[u8]) -> Option<IpAddr> {
+    bytes.first_chunk::<16>().map(|v6| IpAddr::from(*v6))
+}
+
+/// Has connections to other machines come to the proxies. Where that fails they are refused,
+/// for nothing listens.
+fn redirect(broker: &Shared) {
+    if let Some(redirection) = &broker.redirection
+        && let Err(error) = redirection.make()
+    {
+        broker.audit.warn(format_args!(
+            "programs that know no proxy find no network: netlink(NFT_MSG_NEWRULE): {error}; \
+             see `srt ctl doctor`"
+        ));
     }
 }
 
@@ -227,3 +270,56 @@ fn record(broker: &Shared, caller: &Caller<'_>, path: &Path, event: Event<'_>) {
 }
 
 const CONNECT: &str = "connect";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inet(address: &str) -> Vec<u8> {
+        let (family, before) = match address.parse().expect("it is one") {
+            IpAddr::V4(_) => (AddressFamily::INET, 2),
+            IpAddr::V6(_) => (AddressFamily::INET6, 6),
+        };
+        let mut bytes = family.as_raw().to_ne_bytes().to_vec();
+        bytes.resize(2 + before, 0);
+        match address.parse().expect("it is one") {
+            IpAddr::V4(v4) => bytes.extend(v4.octets()),
+            IpAddr::V6(v6) => bytes.extend(v6.octets()),
+        }
+        bytes
+    }
+
+    #[test]
+    fn what_leaves_is_told_from_what_stays_in_the_loopback() {
+        for address in [
+            "192.0.2.1",
+            "198.18.0.2",
+            "128.0.0.1",
+            "fd00::1",
+            "::ffff:192.0.2.1",
+        ] {
+            assert!(leaves(&inet(address)), "{address}");
+        }
+        for address in [
+            "127.0.0.1",
+            "127.9.9.9",
+            "0.0.0.0",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+        ] {
+            assert!(!leaves(&inet(address)), "{address}");
+        }
+        for short in [
+            &[][..],
+            &[2],
+            &[2, 0],
+            &inet("192.0.2.1")[..7],
+            &inet("fd00::1")[..23],
+        ] {
+            assert!(!leaves(short), "{short:?}");
+        }
+        let unspecified = [&[0, 0], &inet("192.0.2.1")[2..]].concat();
+        assert!(!leaves(&unspecified));
+    }
+}

@@ -39,6 +39,8 @@ pub(crate) struct Trapped {
     pub(crate) unix_diag: OwnedFd,
     /// The main line to the executor.
     pub(crate) executor: OwnedFd,
+    /// A netlink socket that connections are redirected by, where they can be.
+    pub(crate) redirection: Option<OwnedFd>,
 }
 
 /// What the launcher tells init.
@@ -147,18 +149,24 @@ impl AsFd for Control {
 
 impl Trapped {
     /// Returns all of it, in the order in which it is passed on.
-    pub(crate) fn fds(&self) -> [BorrowedFd<'_>; 3] {
-        [&self.listener, &self.unix_diag, &self.executor].map(AsFd::as_fd)
+    pub(crate) fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let all = [&self.listener, &self.unix_diag, &self.executor];
+        all.into_iter()
+            .chain(&self.redirection)
+            .map(AsFd::as_fd)
+            .collect()
     }
 
     /// Takes what [`Trapped::fds`] gave.
     pub(crate) fn of(fds: Vec<OwnedFd>) -> Option<Self> {
-        let [listener, unix_diag, executor] = fds.try_into().ok()?;
-        Some(Self {
-            listener,
-            unix_diag,
-            executor,
-        })
+        let mut fds = fds.into_iter();
+        let found = Self {
+            listener: fds.next()?,
+            unix_diag: fds.next()?,
+            executor: fds.next()?,
+            redirection: fds.next(),
+        };
+        fds.next().is_none().then_some(found)
     }
 }
 

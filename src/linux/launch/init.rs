@@ -46,7 +46,7 @@ fn stand_up(
     egress_socket: &Path,
 ) -> Result<Outcome, Failure> {
     namespaces::tie_to_launcher(plan, control)?;
-    let (unix_diag, proxies) = match plan.place {
+    let (for_broker, proxies) = match plan.place {
         Place::Host => build(plan, control, egress_socket)?,
         Place::Sandbox => {
             orphans::adopt()?;
@@ -70,8 +70,8 @@ fn stand_up(
     if plan.keeps_setfcap() {
         privileges::drop_capabilities()?;
     }
-    let executor = match unix_diag {
-        Some(unix_diag) => Some(pass_on_listener(control, &line, unix_diag)?),
+    let executor = match for_broker {
+        Some(for_broker) => Some(pass_on_listener(control, &line, for_broker)?),
         None => None,
     };
     let fds = [signals.as_fd(), control.as_fd(), line.as_fd()];
@@ -86,13 +86,19 @@ fn stand_up(
     Ok(outcome)
 }
 
-/// Builds what only a run on a host has. Returns what knows its Unix sockets, where the broker
-/// asks, and the line to the proxies, where there are any.
+/// What the broker gets of the network, where it judges calls.
+struct ForBroker {
+    unix_diag: OwnedFd,
+    redirection: Option<OwnedFd>,
+}
+
+/// Builds what only a run on a host has. Returns what the broker gets of it, and the line to the
+/// proxies, where there are any.
 fn build(
     plan: &Plan,
     control: &Control,
     egress_socket: &Path,
-) -> Result<(Option<OwnedFd>, Option<OwnedFd>), Failure> {
+) -> Result<(Option<ForBroker>, Option<OwnedFd>), Failure> {
     // First: until then this process has no id that may own or mount anything.
     namespaces::map_ids(plan.ids)?;
     // While the host's /proc is there, through which ports are opened.
@@ -103,15 +109,18 @@ fn build(
     // The modes of what is made are meant as they are written.
     umask(Mode::empty());
     rootfs::build(plan)?;
-    // Made here and now: it tells of this namespace, and the filters refuse it.
-    let unix_diag = match plan.performed {
-        Some(_) => Some(unix_diag::open().at(Step::AskSockets)?),
-        None => None,
-    };
     // The proxies get the only copies: when they are gone, a connection is refused instead of
     // waiting in a queue nobody serves.
-    let proxies = match network {
-        Some(network) => Some(handoff::send(egress_socket, &network)?),
+    let proxies = match &network {
+        Some(network) => Some(handoff::send(egress_socket, network)?),
+        None => None,
+    };
+    let for_broker = match plan.performed {
+        // Made here and now: it tells of this namespace, and the filters refuse it.
+        Some(_) => Some(ForBroker {
+            unix_diag: unix_diag::open().at(Step::AskSockets)?,
+            redirection: network.and_then(|network| network.redirection),
+        }),
         None => None,
     };
     // Before the table is read, which takes a while: the name is removed meanwhile.
@@ -120,7 +129,7 @@ fn build(
     if plan.nesting == Nesting::Mounts {
         pins::make()?;
     }
-    Ok((unix_diag, proxies))
+    Ok((for_broker, proxies))
 }
 
 /// Forks the command's process; it confines itself and waits.
@@ -143,7 +152,7 @@ fn start_command(
 fn pass_on_listener(
     control: &Control,
     line: &UnixStream,
-    unix_diag: OwnedFd,
+    for_broker: ForBroker,
 ) -> Result<OwnedFd, Failure> {
     let mut buffer = [0; 1];
     let (bytes, mut fds) = passing::receive(line, &mut buffer).at(Step::StopCalls)?;
@@ -154,8 +163,9 @@ fn pass_on_listener(
     let (ours, executor) = executor::pair().at(Step::Fork)?;
     let trapped = Trapped {
         listener,
-        unix_diag,
+        unix_diag: for_broker.unix_diag,
         executor,
+        redirection: for_broker.redirection,
     };
     tell(control, &Message::Stopping(trapped))?;
     Ok(ours)

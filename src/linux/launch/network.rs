@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::failure::{At, Failure, Step};
-use crate::linux::netlink::capture;
+use crate::linux::netlink::capture::{self, Ports, Redirection};
 use crate::linux::plan::{CAPTURE_PORT, Capture, Plan, RESOLVER_PORT, Role};
 use crate::linux::{sys, unix_diag};
 
@@ -19,11 +19,19 @@ use crate::linux::{sys, unix_diag};
 /// them. The kernel cuts it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
+/// Where redirected connections come.
+pub(crate) const CAPTURED: Ports = Ports {
+    captured: CAPTURE_PORT,
+    resolver: RESOLVER_PORT,
+};
+
 type Listener = (Role, OwnedFd);
 
 /// What the proxies get of it.
 pub(super) struct Network {
     pub(super) listeners: Vec<Listener>,
+    /// For the broker to redirect connections by, once there is one.
+    pub(super) redirection: Option<OwnedFd>,
     /// What tells of its sockets; see sock_diag(7).
     pub(super) sockets: OwnedFd,
 }
@@ -47,19 +55,22 @@ pub(super) fn build(plan: &Plan) -> Result<Network, Failure> {
             listeners.push((role, v6));
         }
     }
+    let mut redirection = None;
     if let Some(capture) = &plan.capture {
-        listeners.extend(captured(capture)?);
+        redirection = redirected(plan);
+        listeners.extend(captured(capture, redirection.is_some())?);
     }
     open_low_ports();
     Ok(Network {
         listeners,
+        redirection,
         sockets: unix_diag::open().at(Step::AskSockets)?,
     })
 }
 
 /// Listens for the connections and questions of programs that know no proxy. Without routes
 /// such programs find no network, as they do where this is not asked for.
-fn captured(capture: &Capture) -> Result<Vec<Listener>, Failure> {
+fn captured(capture: &Capture, redirects: bool) -> Result<Vec<Listener>, Failure> {
     let mut listeners = Vec::new();
     let Ok(routed) = capture::route_everything() else {
         return Ok(listeners);
@@ -77,7 +88,6 @@ fn captured(capture: &Capture) -> Result<Vec<Listener>, Failure> {
         ),
     ];
     let families = families.into_iter().filter(|(routed, ..)| routed.is_ok());
-    let redirects = capture::redirect_to(CAPTURE_PORT, RESOLVER_PORT).is_ok();
     for (_, any, loopback) in families {
         let ports = match redirects {
             true => vec![(loopback, CAPTURE_PORT)],
@@ -91,6 +101,18 @@ fn captured(capture: &Capture) -> Result<Vec<Listener>, Failure> {
         listeners.push((Role::ResolverDatagrams, udp(resolver).at(Step::Listen)?));
     }
     Ok(listeners)
+}
+
+/// Has connections redirected, where the kernel can: by the broker, or at once where none sees
+/// the command connect.
+fn redirected(plan: &Plan) -> Option<OwnedFd> {
+    let socket = Redirection::prepare().ok()?;
+    if plan.performed.is_some() {
+        return Some(socket);
+    }
+    let redirection = Redirection::new(socket.try_clone().ok()?, CAPTURED);
+    redirection.make().ok()?;
+    Some(socket)
 }
 
 /// Lets the command's servers have the ports below 1024: they are this namespace's own. Where

@@ -5,10 +5,12 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
 
 use rustix::net::netlink::NETFILTER;
 
-use super::{Batch, attribute, nested};
+use super::{Batch, attribute, nested, open};
 
 /// What the namespace answers to beside loopback. Without an address that is not a loopback
 /// one, resolvers take the machine to be off line; see AI_ADDRCONFIG in getaddrinfo(3).
@@ -52,7 +54,7 @@ pub(crate) fn route_everything() -> io::Result<Routed> {
         batch.create(RTM_NEWROUTE, &route(family));
     }
     // NETLINK_ROUTE is protocol 0.
-    let mut outcomes = batch.send(None)?.into_iter();
+    let mut outcomes = batch.send(&open(None)?)?.into_iter();
     let mut both = || outcomes.by_ref().take(2).collect();
     Ok(Routed {
         v4: both(),
@@ -81,55 +83,104 @@ fn route(family: u8) -> Vec<u8> {
     body
 }
 
-/// Brings every TCP connection that leaves to `port` of the loopback, but for those to the
-/// namespace's own addresses and to the port of the resolver. The first destination can be
+/// What brings every TCP connection that leaves to one port of the loopback, but for those to
+/// the namespace's own addresses and to the port of the resolver. The first destination can be
 /// asked of the socket that accepts, as `SO_ORIGINAL_DST`.
 ///
 /// Connections within the loopback are not tracked: the kernel's table of connections is of a
 /// size for all namespaces, and a test of a server inside must not fill it.
-pub(crate) fn redirect_to(port: u16, resolver: u16) -> io::Result<()> {
+#[derive(Debug)]
+pub(crate) struct Redirection {
+    socket: OwnedFd,
+    to: Ports,
+    made: Mutex<bool>,
+}
+
+/// Where connections are to come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ports {
+    /// All but those that ask for names.
+    pub(crate) captured: u16,
+    /// Those that ask for names, wherever.
+    pub(crate) resolver: u16,
+}
+
+impl Redirection {
+    /// Opens what it is made over, in the network namespace of this process, and tries as much
+    /// of it as costs nothing.
+    pub(crate) fn prepare() -> io::Result<OwnedFd> {
+        let socket = open(Some(NETFILTER))?;
+        let rule = rule(UNTRACKED, &untracked());
+        tables(&[regular_chain(UNTRACKED)], &[rule]).send_all(&socket)?;
+        Ok(socket)
+    }
+
+    /// Takes what [`Redirection::prepare`] opened, in whatever process of the namespace's owner.
+    pub(crate) fn new(socket: OwnedFd, to: Ports) -> Self {
+        Self {
+            socket,
+            to,
+            made: Mutex::new(false),
+        }
+    }
+
+    /// Makes it, once. To switch the kernel's tracking on takes a tenth of a launch, and most
+    /// runs connect to nothing.
+    pub(crate) fn make(&self) -> io::Result<()> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if *made {
+            return Ok(());
+        }
+        // Without another try, whatever comes: each connection would wait for one.
+        *made = true;
+        let chains = [
+            chain(BEFORE_TRACKED, b"filter\0", BEFORE_TRACKING),
+            chain(REDIRECTED, b"nat\0", BEFORE_ROUTING),
+        ];
+        let rules = rules(self.to).into_iter();
+        let rules: Vec<_> = rules
+            .map(|(chain, expressions)| rule(chain, &expressions))
+            .collect();
+        tables(&chains, &rules).send_all(&self.socket)
+    }
+}
+
+fn tables(chains: &[Vec<u8>], rules: &[Vec<u8>]) -> Batch {
     let mut batch = Batch::default();
     batch.mark(NFNL_MSG_BATCH_BEGIN, &header(0, NFNL_SUBSYS_NFTABLES));
-    batch.create(
-        of_tables(NFT_MSG_NEWTABLE),
-        &table_of(&[attribute(NFTA_TABLE_NAME, TABLE)]),
-    );
-    batch.create(
-        of_tables(NFT_MSG_NEWCHAIN),
-        &chain(UNTRACKED, b"filter\0", BEFORE_TRACKING),
-    );
-    batch.create(
-        of_tables(NFT_MSG_NEWCHAIN),
-        &chain(REDIRECTED, b"nat\0", BEFORE_ROUTING),
-    );
-    for (chain, expressions) in rules(port, resolver) {
-        batch.create(of_tables(NFT_MSG_NEWRULE), &rule(chain, &expressions));
+    let table = table_of(&[attribute(NFTA_TABLE_NAME, TABLE)]);
+    batch.create(of_tables(NFT_MSG_NEWTABLE), &table);
+    for chain in chains {
+        batch.create(of_tables(NFT_MSG_NEWCHAIN), chain);
+    }
+    for rule in rules {
+        batch.create(of_tables(NFT_MSG_NEWRULE), rule);
     }
     batch.mark(NFNL_MSG_BATCH_END, &header(0, NFNL_SUBSYS_NFTABLES));
-    batch.send(Some(NETFILTER))?.into_iter().collect()
+    batch
 }
 
 type Expressions = Vec<Vec<u8>>;
 
-fn rules(port: u16, resolver: u16) -> Vec<(&'static [u8], Expressions)> {
+fn rules(to: Ports) -> Vec<(&'static [u8], Expressions)> {
     let v4 = || meta_is(NFT_META_NFPROTO, NFPROTO_IPV4);
     let v6 = || meta_is(NFT_META_NFPROTO, NFPROTO_IPV6);
     let answers = [
         meta_is(NFT_META_L4PROTO, IPPROTO_TCP),
-        payload_is(TRANSPORT, SOURCE_PORT, &port.to_be_bytes()),
+        payload_is(TRANSPORT, SOURCE_PORT, &to.captured.to_be_bytes()),
     ];
     let first_of_loopback = &Ipv4Addr::LOCALHOST.octets()[..1];
-    let resolver = resolver.to_be_bytes();
+    let resolver = to.resolver.to_be_bytes();
     let loopback_v6 = Ipv6Addr::LOCALHOST.octets();
     vec![
         // Answers of the proxies go back the way the connection came.
-        (UNTRACKED, [answers.concat(), accept()].concat()),
+        (BEFORE_TRACKED, [answers.concat(), accept()].concat()),
         (
-            UNTRACKED,
+            BEFORE_TRACKED,
             [meta_is_not(NFT_META_L4PROTO, IPPROTO_TCP), untracked()].concat(),
         ),
         (
-            UNTRACKED,
+            BEFORE_TRACKED,
             [
                 v4(),
                 payload_is(NETWORK, DESTINATION_V4, first_of_loopback),
@@ -138,7 +189,7 @@ fn rules(port: u16, resolver: u16) -> Vec<(&'static [u8], Expressions)> {
             .concat(),
         ),
         (
-            UNTRACKED,
+            BEFORE_TRACKED,
             [
                 v6(),
                 payload_is(NETWORK, DESTINATION_V6, &loopback_v6),
@@ -147,7 +198,7 @@ fn rules(port: u16, resolver: u16) -> Vec<(&'static [u8], Expressions)> {
             .concat(),
         ),
         (
-            UNTRACKED,
+            BEFORE_TRACKED,
             [
                 payload_is(TRANSPORT, DESTINATION_PORT, &resolver),
                 untracked(),
@@ -156,7 +207,7 @@ fn rules(port: u16, resolver: u16) -> Vec<(&'static [u8], Expressions)> {
         ),
         // Both ways: half a connection is taken for a new one, and redirected.
         (
-            UNTRACKED,
+            BEFORE_TRACKED,
             [payload_is(TRANSPORT, SOURCE_PORT, &resolver), untracked()].concat(),
         ),
         (
@@ -177,7 +228,7 @@ fn rules(port: u16, resolver: u16) -> Vec<(&'static [u8], Expressions)> {
             ]
             .concat(),
         ),
-        (REDIRECTED, redirect(port)),
+        (REDIRECTED, redirect(to.captured)),
     ]
 }
 
@@ -197,6 +248,13 @@ fn chain(name: &[u8], kind: &[u8], priority: i32) -> Vec<u8> {
             ],
         ),
         attribute(NFTA_CHAIN_TYPE, kind),
+    ])
+}
+
+fn regular_chain(name: &[u8]) -> Vec<u8> {
+    table_of(&[
+        attribute(NFTA_CHAIN_TABLE, TABLE),
+        attribute(NFTA_CHAIN_NAME, name),
     ])
 }
 
@@ -307,7 +365,9 @@ fn of_tables(what: u16) -> u16 {
 }
 
 const TABLE: &[u8] = b"srt\0";
+/// A chain of no hook, which costs no packet anything.
 const UNTRACKED: &[u8] = b"untracked\0";
+const BEFORE_TRACKED: &[u8] = b"before-tracking\0";
 const REDIRECTED: &[u8] = b"redirected\0";
 
 /// NF_IP_PRI_RAW, before the kernel looks for the connection of a packet.

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::probe::{Lack, Need, On, Row};
-use crate::linux::netlink::capture::{self, Routed};
+use crate::linux::netlink::capture::{self, Ports, Redirection, Routed};
 use crate::linux::sys;
 use crate::linux::unix_diag::{self, UnixDiag};
 
@@ -120,11 +120,16 @@ fn redirect(_: (u32, u32)) -> Result<(), Lack> {
     routed(|routed| routed.v4)?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).on("bind")?;
     let port = listener.local_addr().on("getsockname")?.port();
-    capture::redirect_to(port, RESOLVER).on("netlink(NFT_MSG_NEWRULE)")?;
+    let made = Redirection::prepare().and_then(|socket| {
+        let to = Ports {
+            captured: port,
+            resolver: 53,
+        };
+        Redirection::new(socket, to).make()
+    });
+    made.on("netlink(NFT_MSG_NEWRULE)")?;
     TcpStream::connect((ELSEWHERE, 1)).map(drop).on("connect")
 }
-
-const RESOLVER: u16 = 53;
 
 /// Addresses that nobody has: TEST-NET-1 of RFC 5737, and of RFC 3849.
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
