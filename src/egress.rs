@@ -11,7 +11,9 @@ mod dns;
 mod framing;
 mod hello;
 mod http;
+mod moved;
 mod names;
+mod pace;
 mod pipe;
 mod pool;
 mod record;
@@ -101,12 +103,13 @@ pub fn serve(
     stop: OwnedFd,
     ready: impl FnOnce(),
 ) -> io::Result<()> {
+    let connections = policy.limits().connections.min(Semaphore::MAX_PERMITS);
     let proxy = Proxy {
         network: policy,
         audit: Arc::new(audit),
         pool: Arc::default(),
         pipes: Arc::default(),
-        slots: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+        slots: Arc::new(Semaphore::new(connections)),
         resolver: Arc::new(dns::Resolver::new(listeners.have_v6())),
         sockets: listeners.sockets.clone(),
         client: None,
@@ -258,9 +261,6 @@ const MAX_WORKERS: usize = 4;
 
 /// Bytes of a worker's stack; the futures it polls live on the heap.
 const STACK: usize = 512 * 1024;
-
-/// Connections served at a time, over all listeners.
-const MAX_CONNECTIONS: usize = 1024;
 
 /// Names one worker looks up at a time: each takes a thread while the resolver is asked.
 const MAX_LOOKUPS: usize = 32;

@@ -87,12 +87,38 @@ pub struct Network {
     pub transparent: bool,
     /// What is said inside a connection need not name the host it was allowed for.
     pub ignores_host_match: bool,
+    /// What the proxies may be used up to.
+    pub limits: Limits,
     /// Unix sockets of the host that may be reached, or directories of such.
     pub allow_unix_sockets: Vec<Entry>,
     /// Every Unix socket of the host may be reached.
     pub allow_all_unix_sockets: bool,
     /// The proxy variables are left out.
     pub no_proxy_env: bool,
+}
+
+/// `network.limits`, as written.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections open at once.
+    pub connections: u64,
+    /// Seconds a request head may take.
+    pub header_seconds: u64,
+    /// Seconds a connection may be idle.
+    pub idle_seconds: u64,
+    /// Bytes a second and direction, 0 for no bound.
+    pub bytes_per_second: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            header_seconds: 10,
+            idle_seconds: 3600,
+            bytes_per_second: 0,
+        }
+    }
 }
 
 /// How the command reaches the network.
@@ -276,6 +302,7 @@ impl Settings {
                 allow_private_networks: values.bool_or("network.allowPrivateNetworks", false),
                 transparent: values.bool_or("network.transparent", true),
                 ignores_host_match: !values.bool_or("network.requireHostMatch", true),
+                limits: limits(&values),
                 allow_unix_sockets: list("network.allowUnixSockets"),
                 allow_all_unix_sockets: values.bool_or("network.allowAllUnixSockets", false),
                 no_proxy_env: !values.bool_or("network.proxyEnv", true),
@@ -316,6 +343,17 @@ impl Settings {
             values,
             ..Self::default()
         }
+    }
+}
+
+fn limits(values: &Values) -> Limits {
+    let default = Limits::default();
+    let number = |key, default| values.int(key).unwrap_or(default);
+    Limits {
+        connections: number("network.limits.connections", default.connections),
+        header_seconds: number("network.limits.headerSeconds", default.header_seconds),
+        idle_seconds: number("network.limits.idleSeconds", default.idle_seconds),
+        bytes_per_second: number("network.limits.bytesPerSecond", default.bytes_per_second),
     }
 }
 

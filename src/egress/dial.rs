@@ -56,13 +56,10 @@ async fn connect(
                 let _set = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Ok(Err(error)) => failed = Some(Failure::connect(target, &error)),
+            Ok(Err(error)) => note(&mut failed, Failure::connect(target, &error)),
             Err(_) => {
-                failed = Some(Failure::new(
-                    target,
-                    Cause::TimedOut,
-                    "connection timed out",
-                ));
+                let failure = Failure::new(target, Cause::TimedOut, "connection timed out");
+                note(&mut failed, failure);
             }
         }
     }
@@ -73,6 +70,15 @@ async fn connect(
             Refusal::Failed(Failure::new(target, Cause::Name, "the name has no address"))
         }
     })
+}
+
+/// Keeps the first failure, which is that of the address a host prefers; that this host has no
+/// way to addresses of a kind says nothing of the target.
+fn note(failed: &mut Option<Failure>, failure: Failure) {
+    let is_told = |first: &&mut Failure| first.cause != Cause::NetworkUnreachable;
+    if failed.as_mut().filter(is_told).is_none() {
+        *failed = Some(failure);
+    }
 }
 
 const TOTAL: Duration = Duration::from_secs(30);

@@ -46,7 +46,9 @@ struct Client {
 pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
     // An answer is often two small writes; a socket that refuses the option still works.
     let _set = stream.set_nodelay(true);
-    let (stream, verdicts) = Framed::new(stream);
+    let limits = proxy.network.limits();
+    let (stream, verdicts) = Framed::new(stream, limits.rate);
+    let moved = stream.moved();
     let client = Client {
         proxy,
         verdicts,
@@ -56,17 +58,21 @@ pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
         let client = client.clone();
         async move { Ok::<_, Infallible>(client.answer(request).await) }
     });
-    let served = Builder::new()
+    let serving = Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
+        .header_read_timeout(limits.head)
         .max_headers(MAX_HEADERS)
         .max_buf_size(MAX_BUFFER)
         .half_close(true)
         .preserve_header_case(true)
         .auto_date_header(false)
         .serve_connection(TokioIo::new(stream), service)
-        .with_upgrades()
-        .await;
+        .with_upgrades();
+    let served = tokio::select! {
+        served = serving => served,
+        // Behind what is said to a client whose server is silent for as long.
+        () = moved.idle(limits.idle + GRACE) => return,
+    };
     if let Err(error) = served
         && error.is_parse()
     {
@@ -111,8 +117,8 @@ where
     })
 }
 
-/// How long a head may take, and how long a kept connection may wait for one.
-const HEAD_TIME: Duration = Duration::from_secs(10);
+/// What an answer of ours may take longer than the limit that it is about.
+const GRACE: Duration = Duration::from_secs(1);
 const MAX_HEADERS: usize = 512;
 
 /// What hyper reads ahead; a little above the longest head, so that the limit is the head's.

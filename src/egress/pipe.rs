@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -60,12 +62,20 @@ impl Pipe {
 }
 
 impl Lent<'_> {
-    /// Moves what `from` has into the empty pipe; 0 is its end, `WouldBlock` that it has
-    /// nothing now.
-    pub(super) fn fill(&mut self, from: &TcpStream) -> io::Result<usize> {
+    /// Moves what `from` has, `room` bytes at most, into the empty pipe; 0 is its end,
+    /// `WouldBlock` that it has nothing now, `InvalidInput` that what it has must be read.
+    pub(super) fn fill(&mut self, from: &TcpStream, room: usize) -> io::Result<usize> {
         let Some(pipe) = &self.pipe else { return Ok(0) };
+        let room = room.min(ROOM);
         let count = from.try_io(Interest::READABLE, || {
-            Ok(splice(from, None, &pipe.write, None, ROOM, FLAGS)?)
+            match splice(from, None, &pipe.write, None, room, FLAGS) {
+                // Either is also what splice says at urgent data, which it never passes.
+                Ok(0) | Err(Errno::AGAIN) => match has_more(from)? {
+                    true => Err(Errno::INVAL.into()),
+                    false => Ok(0),
+                },
+                spliced => Ok(spliced?),
+            }
         })?;
         self.filled += count;
         Ok(count)
@@ -86,6 +96,13 @@ impl Lent<'_> {
         }
         Ok(())
     }
+}
+
+/// Tells whether there are bytes to read; `WouldBlock` where there may be some later.
+fn has_more(from: &TcpStream) -> io::Result<bool> {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    let (count, _) = recv(from, &mut [0_u8], flags)?;
+    Ok(count > 0)
 }
 
 impl Drop for Lent<'_> {

@@ -3,7 +3,6 @@
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use socks5_proto::{Address, Error, ProtocolError, Reply, Response};
 use socks5_server::auth::NoAuth;
@@ -30,7 +29,7 @@ pub(super) fn server(listener: TcpListener) -> Server<()> {
 
 /// Serves one connection to its end.
 pub(super) async fn serve(connection: Connection, proxy: Arc<Proxy>, slot: Slot) {
-    let Ok(asked) = timeout(HANDSHAKE, ask(connection)).await else {
+    let Ok(asked) = timeout(proxy.network.limits().head, ask(connection)).await else {
         return;
     };
     match asked {
@@ -148,6 +147,3 @@ async fn answer(stream: &mut TcpStream, reply: Reply) -> io::Result<()> {
         .write_to(stream)
         .await
 }
-
-/// How long a client may take until its request is complete.
-const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -3,7 +3,6 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,11 +10,15 @@ use rustix::net::{Shutdown, shutdown};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::task::coop::consume_budget;
-use tokio::time::{Instant, sleep_until};
 
 use super::confirm::{Held, Mismatch, confirm};
+use super::moved::Moved;
+use super::pace::Pace;
 use super::pipe::{Lent, Pipes, ROOM};
-use crate::policy::network::{Denial, Permit};
+use crate::policy::network::{Denial, Limits, Permit};
+
+/// What a tunnel carries with, and up to which limits.
+pub(super) type Means<'a> = (&'a Pipes, Limits);
 
 /// One end, and what was read from it before the tunnel began.
 #[derive(Debug)]
@@ -25,10 +28,10 @@ pub(super) struct End {
 }
 
 /// Runs a tunnel whose ends have agreed on it, to its end.
-pub(super) async fn run(near: End, far: End, pipes: &Pipes) {
+pub(super) async fn run(near: End, far: End, means: Means<'_>) {
     let first = std::future::ready(Ok(near.read));
     // What is not looked at is not held back.
-    let _ended = carry(&near.stream, &far.stream, first, far.read, pipes).await;
+    let _ended = carry(&near.stream, &far.stream, first, far.read, means).await;
 }
 
 /// Runs a tunnel to its end, or until the client's first bytes show that they are meant for
@@ -38,11 +41,11 @@ pub(super) async fn run_confirmed(
     near: End,
     far: TcpStream,
     permit: &Permit,
-    pipes: &Pipes,
+    means: Means<'_>,
     record: impl FnOnce(&Denial),
 ) {
-    let first = confirm(&near.stream, near.read, permit, HELLO_TIME);
-    let carried = carry(&near.stream, &far, first, Bytes::new(), pipes).await;
+    let first = confirm(&near.stream, near.read, permit, means.1.head);
+    let carried = carry(&near.stream, &far, first, Bytes::new(), means).await;
     drop(far);
     if let Err(mismatch) = carried {
         record(&mismatch.denial);
@@ -57,24 +60,21 @@ async fn carry(
     far: &TcpStream,
     first: impl Future<Output = Result<Bytes, Held>>,
     read: Bytes,
-    pipes: &Pipes,
+    (pipes, limits): Means<'_>,
 ) -> Result<(), Mismatch> {
     let moved = Moved::new();
-    let up = async {
-        match write(far, &first.await?).await {
-            Ok(()) => Ok(pump(near, far, pipes, &moved).await?),
-            Err(_) => Ok(()),
-        }
+    let way = |from, to| Way {
+        from,
+        to,
+        pipes,
+        moved: &moved,
+        pace: Pace::new(limits.rate),
     };
-    let down = async {
-        match write(near, &read).await {
-            Ok(()) => Ok(pump(far, near, pipes, &moved).await?),
-            Err(_) => Ok(()),
-        }
-    };
+    let up = async { Ok(way(near, far).run(&first.await?).await?) };
+    let down = async { Ok(way(far, near).run(&read).await?) };
     let ended = tokio::select! {
         ended = async { tokio::try_join!(up, down).map(drop) } => ended,
-        () = idle(&moved, IDLE) => Err(Held::Lost),
+        () = moved.idle(limits.idle) => Err(Held::Lost),
         // A direction blocked on its own peer does not notice that the other one is gone.
         () = after_error(near, far, &moved) => Err(Held::Lost),
     };
@@ -90,78 +90,90 @@ async fn carry(
     }
 }
 
-/// Carries one way. Fails when `from` does; when `to` takes no more, the other way may still
-/// have its last answer to deliver.
-async fn pump(from: &TcpStream, to: &TcpStream, pipes: &Pipes, moved: &Moved) -> io::Result<()> {
-    loop {
-        from.readable().await?;
-        // Nothing is held while there is nothing to carry.
-        let round = match pipes.lend() {
-            Ok(mut pipe) => splice(from, to, &mut pipe, moved).await,
-            // No descriptor is left for a pipe.
-            Err(_) => copy(from, to, moved).await,
-        };
-        match round {
-            Ok(Round::Waiting) => {}
-            Ok(Round::Unspliceable) => match copy(from, to, moved).await? {
-                Round::Ended => return Ok(()),
-                Round::Waiting | Round::Unspliceable => {}
-            },
-            Ok(Round::Ended) => return Ok(()),
-            Err(error) => return Err(error),
-        }
-    }
+/// One way through a tunnel.
+struct Way<'a> {
+    from: &'a TcpStream,
+    to: &'a TcpStream,
+    pipes: &'a Pipes,
+    moved: &'a Moved,
+    pace: Pace,
 }
 
 enum Round {
-    /// `from` has nothing at the moment.
+    /// `from` has to be asked for more.
     Waiting,
     /// This way is over.
     Ended,
-    /// A socket of this kind cannot be spliced (EINVAL), and nothing was taken from it.
+    /// What comes next cannot be spliced (EINVAL), and nothing was taken of it.
     Unspliceable,
 }
 
-/// Moves bytes inside the kernel while `from` has any.
-async fn splice(
-    from: &TcpStream,
-    to: &TcpStream,
-    pipe: &mut Lent<'_>,
-    moved: &Moved,
-) -> io::Result<Round> {
-    loop {
-        match pipe.fill(from) {
-            Ok(0) => return Ok(end(to)),
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Round::Waiting),
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                return Ok(Round::Unspliceable);
+impl Way<'_> {
+    /// Carries `read`, and then everything that comes. Fails when `from` does; when `to` takes no
+    /// more, the other way may still have its last answer to deliver.
+    async fn run(mut self, read: &[u8]) -> io::Result<()> {
+        if write(self.to, read).await.is_err() {
+            return Ok(());
+        }
+        self.pace.passed(read.len());
+        self.moved.now();
+        loop {
+            self.from.readable().await?;
+            // Nothing is held while there is nothing to carry.
+            let round = match self.pipes.lend() {
+                Ok(mut pipe) => self.splice(&mut pipe).await?,
+                // No descriptor is left for a pipe.
+                Err(_) => Round::Unspliceable,
+            };
+            let round = match round {
+                Round::Unspliceable => self.copy().await?,
+                round => round,
+            };
+            if matches!(round, Round::Ended) {
+                return Ok(());
             }
-            Err(error) => return Err(error),
         }
-        if pipe.empty(to).await.is_err() {
-            return Ok(Round::Ended);
-        }
-        moved.now();
-        consume_budget().await;
     }
-}
 
-/// Moves bytes through memory while `from` has any.
-async fn copy(from: &TcpStream, to: &TcpStream, moved: &Moved) -> io::Result<Round> {
-    let mut buffer = vec![0; ROOM / 4];
-    loop {
-        let count = match from.try_read(&mut buffer) {
-            Ok(0) => return Ok(end(to)),
+    /// Moves bytes inside the kernel while `from` has any.
+    async fn splice(&mut self, pipe: &mut Lent<'_>) -> io::Result<Round> {
+        loop {
+            match pipe.fill(self.from, self.pace.room().await) {
+                Ok(0) => return Ok(end(self.to)),
+                Ok(count) => self.pace.passed(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Round::Waiting);
+                }
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    return Ok(Round::Unspliceable);
+                }
+                Err(error) => return Err(error),
+            }
+            if pipe.empty(self.to).await.is_err() {
+                return Ok(Round::Ended);
+            }
+            self.moved.now();
+            consume_budget().await;
+        }
+    }
+
+    /// Moves bytes through memory, as many as come at once.
+    async fn copy(&mut self) -> io::Result<Round> {
+        let mut buffer = vec![0; ROOM / 4];
+        let room = self.pace.room().await.min(buffer.len());
+        let count = match self.from.try_read(&mut buffer[..room]) {
+            Ok(0) => return Ok(end(self.to)),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Round::Waiting),
             Err(error) => return Err(error),
         };
-        if write(to, &buffer[..count]).await.is_err() {
+        self.pace.passed(count);
+        if write(self.to, &buffer[..count]).await.is_err() {
             return Ok(Round::Ended);
         }
-        moved.now();
+        self.moved.now();
         consume_budget().await;
+        Ok(Round::Waiting)
     }
 }
 
@@ -183,50 +195,13 @@ fn end(to: &TcpStream) -> Round {
     Round::Ended
 }
 
-/// Waits until nothing has moved for `limit`.
-async fn idle(moved: &Moved, limit: Duration) {
-    while moved.at().elapsed() < limit {
-        sleep_until(moved.at() + limit).await;
-    }
-}
-
 async fn after_error(a: &TcpStream, b: &TcpStream, moved: &Moved) {
     tokio::select! {
         _ = a.ready(Interest::ERROR) => {}
         _ = b.ready(Interest::ERROR) => {}
     }
-    idle(moved, GRACE).await;
+    moved.idle(GRACE).await;
 }
-
-/// When bytes moved last, either way.
-struct Moved {
-    begun: Instant,
-    millis: AtomicU64,
-}
-
-impl Moved {
-    fn new() -> Self {
-        Self {
-            begun: Instant::now(),
-            millis: AtomicU64::new(0),
-        }
-    }
-
-    fn now(&self) {
-        let millis = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.millis.store(millis, Ordering::Relaxed);
-    }
-
-    fn at(&self) -> Instant {
-        self.begun + Duration::from_millis(self.millis.load(Ordering::Relaxed))
-    }
-}
-
-/// How long nothing may move before a connection is taken for dead.
-pub(super) const IDLE: Duration = Duration::from_secs(3600);
-
-/// How long a client may take to complete the hello it has begun.
-const HELLO_TIME: Duration = Duration::from_secs(10);
 
 /// How long bytes read before a reset may still be on their way.
 const GRACE: Duration = Duration::from_secs(10);

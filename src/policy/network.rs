@@ -4,6 +4,7 @@ mod agreement;
 mod decision;
 mod denial;
 mod hosts;
+mod limits;
 mod local_names;
 mod pattern;
 mod ports;
@@ -16,6 +17,7 @@ use std::sync::{Arc, OnceLock};
 pub use agreement::Hello;
 pub use decision::Decision;
 pub use denial::Denial;
+pub use limits::Limits;
 pub use pattern::Rule;
 pub(crate) use pattern::{List, intersection};
 pub(crate) use table::Table;
@@ -45,6 +47,7 @@ struct Rules {
     transparent: bool,
     /// `requireHostMatch`: what is said inside a connection must name the same host.
     requires_host_match: bool,
+    limits: Limits,
     /// Those of this host's interfaces; asked for where something is to be dialled.
     own_addresses: OnceLock<Vec<IpAddr>>,
 }
@@ -76,8 +79,14 @@ impl Network {
             opens_private: settings.allow_private_networks,
             transparent: settings.transparent,
             requires_host_match: !settings.ignores_host_match,
+            limits: settings.limits.into(),
             own_addresses: OnceLock::new(),
         })))
+    }
+
+    /// Returns how much of the proxies may be taken up.
+    pub fn limits(&self) -> Limits {
+        self.0.limits
     }
 
     /// Takes the addresses of this host's interfaces, which no name may lead to. Without them

@@ -140,6 +140,14 @@ impl Values {
         }
     }
 
+    /// Returns a number, if there is one.
+    pub fn int(&self, key: &str) -> Option<u64> {
+        match self.get(key)?.data {
+            Data::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+
     /// Returns a string, if there is one.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key).and_then(Value::text)

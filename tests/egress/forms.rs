@@ -100,18 +100,149 @@ fn request_targets_that_are_not_for_a_proxy_are_refused() {
         ("CONNECT app.localhost:0".to_owned(), "400"),
         (format!("connect {target}"), "400"),
         ("PRI *".to_owned(), "400"),
+        (
+            format!("GET http://app.localhost\0.evil.localhost:{port}/"),
+            "400",
+        ),
+        (
+            format!("GET http://app.localhost%00.evil.localhost:{port}/"),
+            "400",
+        ),
+        (format!("GET http://{target}/a\0b"), "400"),
+        (format!("GET http://{target}/a b"), "400"),
+        (format!("GET http://{target}/a\tb"), "400"),
+        (format!("GET\thttp://{target}/"), "400"),
+        (format!("G\0T http://{target}/"), "400"),
+        (format!("GET http://[app.localhost]:{port}/"), "400"),
+        (format!("GET http://[::1:{port}/"), "400"),
+        (format!("GET http://::1:{port}/"), "400"),
+        (
+            format!("GET http://{}:{port}/", format!("{}aa", "a.".repeat(126))),
+            "400",
+        ),
+        (
+            format!("GET http://{}.localhost:{port}/", "a".repeat(64)),
+            "400",
+        ),
+        (format!("GET http://app.localhost:{port}:{port}/"), "400"),
+        (format!("GET http://app.localhost:+{port}/"), "400"),
+        (format!("GET http://app.localhost:0{port}/"), "400"),
+        (format!("GET http://app.loc\u{e4}lhost:{port}/"), "400"),
+        (format!("GET {target}/"), "400"),
+        (format!("CONNECT [::1%25lo]:{port}"), "400"),
+        (format!("CONNECT app.localhost\0:{port}"), "400"),
+        (format!("CONNECT {target}/"), "400"),
+        (format!("CONNECT {target}:443"), "400"),
+        ("CONNECT *".to_owned(), "400"),
     ];
     for (request, expected) in table {
         let answer = proxy.exchange(&line(&request));
         assert_eq!(status(&answer), expected, "{request}: {answer}");
     }
-    let mut stream = proxy.connect();
-    stream
-        .write_all(format!("GET http://{target}/\r\n\r\n").as_bytes())
-        .unwrap();
-    let answer = read_to_end(&mut stream);
-    assert_eq!(status(&answer), "400", "HTTP/0.9: {answer}");
+    for raw in [
+        format!("GET http://{target}/\r\n\r\n"),
+        format!("GET http://{target}/ HTTP/0.9\r\n\r\n"),
+        format!("GET http://{target}/ HTTP/1.2\r\nHost: {target}\r\n\r\n"),
+        format!("GET http://{target}/ HTTP/2.0\r\nHost: {target}\r\n\r\n"),
+        format!("GET http://{target}/ http/1.1\r\nHost: {target}\r\n\r\n"),
+        format!("GET http://{target}/ HTTP/1.1 \r\nHost: {target}\r\n\r\n"),
+        format!(" GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n"),
+        "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_owned(),
+        "\0\0\0\0".to_owned(),
+        "\x16\x03\x01\x02\0\x01\0\x01\n".to_owned(),
+    ] {
+        let mut stream = proxy.connect();
+        stream.write_all(raw.as_bytes()).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let answer = read_to_end(&mut stream);
+        assert!(
+            ["400", "no answer"].contains(&status(&answer)),
+            "{raw:?}: {answer}"
+        );
+    }
     assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn paths_reach_the_server_as_they_were_written() {
+    let server = Server::http();
+    let target = on("app.localhost", &server);
+    let proxy = Proxy::start(&[&target], &[]);
+    let paths = [
+        "//evil.localhost/",
+        "/..//",
+        "/%2e%2e/x",
+        "/a%00b",
+        "/?a=http://b@c",
+        "/%0d%0aX:%20y",
+    ];
+    for path in paths {
+        let get = format!("GET http://{target}{path} HTTP/1.1\r\nHost: {target}\r\n\r\n");
+        assert_eq!(status(&proxy.exchange(&get)), "200", "{path}");
+        let seen = server.seen().pop().unwrap();
+        assert!(
+            seen.starts_with(&format!("GET {path} HTTP/1.1\r\n")),
+            "{seen}"
+        );
+    }
+    let old = format!("GET http://{target}/old HTTP/1.0\r\n\r\n");
+    assert_eq!(status(&proxy.exchange(&old)), "200");
+    let seen = server.seen().pop().unwrap().to_lowercase();
+    assert!(seen.contains(&format!("host: {target}\r\n")), "{seen}");
+}
+
+#[test]
+fn what_a_refusal_repeats_stays_text_on_one_line() {
+    let proxy = Proxy::start(&["a.test"], &[]);
+    let long = "a.".repeat(15_000);
+    let hosts = [
+        "<script>alert(1)</script>",
+        "\u{202e}evil.test",
+        "a\u{1b}[31m.test",
+        "evil.test\rX: y",
+        "b.test",
+        &long,
+    ];
+    for host in hosts {
+        let before = proxy.events().len();
+        for line in [
+            format!("GET http://{host}/ HTTP/1.1"),
+            format!("CONNECT {host}:443 HTTP/1.1"),
+        ] {
+            let answer = proxy.exchange(&format!("{line}\r\nHost: {host}\r\n\r\n"));
+            assert!(
+                ["400", "403"].contains(&status(&answer)),
+                "{host:.40}: {answer:.200}"
+            );
+            assert!(answer.len() < 3000, "{host:.40}: {}", answer.len());
+            let (head, _) = answer.split_once("\r\n\r\n").unwrap();
+            let odd = |c: char| !matches!(c, ' '..='~' | '\r' | '\n');
+            assert!(
+                !answer.contains(odd) && !head.contains("X: y"),
+                "{answer:?}"
+            );
+            let lower = head.to_lowercase();
+            // What cannot even be parsed is answered without a word.
+            let is_bare = lower.contains("content-length: 0");
+            assert!(
+                is_bare || lower.contains("content-type: text/plain"),
+                "{head}"
+            );
+            assert!(is_bare || lower.contains("x-proxy-error: "), "{head}");
+        }
+        let begun = std::time::Instant::now();
+        while proxy.events().len() < before + 2 {
+            assert!(begun.elapsed() < crate::fixture::PATIENCE, "{host:.40}");
+        }
+        let events = proxy.events();
+        let asked = events.iter().map(|event| event["target"].as_str().unwrap());
+        for asked in asked {
+            assert!(
+                asked.len() < 2000 && asked.chars().all(|c| matches!(c, ' '..='~')),
+                "{asked}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -310,3 +310,53 @@ fn a_large_upload_to_a_refused_host_still_learns_why() {
     let head = read_head(&mut stream);
     assert_eq!(status(&head), "403");
 }
+
+#[test]
+fn a_redirect_is_the_clients_to_follow_and_is_judged_then() {
+    let server = Server::new(|mut stream, seen| {
+        seen.lock().unwrap().push(read_head(&mut stream));
+        let there = "HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest\r\n\
+                     Content-Length: 0\r\nConnection: close\r\n\r\n";
+        stream.write_all(there.as_bytes()).unwrap();
+    });
+    let target = on("app.localhost", &server);
+    let proxy = Proxy::start(&[&target], &[]);
+    let answer = proxy.exchange(&get(&target, "/"));
+    assert_eq!(status(&answer), "302");
+    assert!(answer.contains("http://169.254.169.254/latest"), "{answer}");
+    assert_eq!(server.connections(), 1);
+    assert_eq!(
+        status(&proxy.exchange(&get("169.254.169.254", "/latest"))),
+        "403"
+    );
+}
+
+#[test]
+fn only_websocket_gets_a_switch_of_protocols() {
+    let server = Server::new(|mut stream, seen| {
+        seen.lock().unwrap().push(read_head(&mut stream));
+        let switch = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+                      Upgrade: h2c\r\n\r\n";
+        stream.write_all(switch.as_bytes()).unwrap();
+        let _rest = stream.read(&mut [0; 64]);
+    });
+    let target = on("app.localhost", &server);
+    let proxy = Proxy::start(&[&target], &[]);
+    for upgrade in ["h2c", "websocket, h2c", "TLS/1.0", "websocket"] {
+        let answer = proxy.exchange(&format!(
+            "GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\
+             Connection: Upgrade, HTTP2-Settings\r\nUpgrade: {upgrade}\r\nHTTP2-Settings: AAM\r\n\r\n"
+        ));
+        assert_eq!(status(&answer), "502", "{upgrade}: {answer}");
+        let seen = server.seen().pop().unwrap();
+        assert_eq!(
+            seen.contains("Upgrade: websocket\r\n"),
+            upgrade == "websocket",
+            "{seen}"
+        );
+        assert!(
+            !seen.contains("h2c") && !seen.contains("HTTP2-Settings"),
+            "{seen}"
+        );
+    }
+}

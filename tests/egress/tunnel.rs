@@ -170,3 +170,48 @@ fn a_reset_on_either_side_frees_the_other() {
 fn reset(stream: &std::net::TcpStream) {
     rustix::net::sockopt::set_socket_linger(stream, Some(Duration::ZERO)).unwrap();
 }
+
+#[test]
+fn urgent_data_and_peers_that_never_read_leave_nothing_behind() {
+    let server = Server::new(|mut stream, seen| {
+        let mut first = [0; 4];
+        stream.read_exact(&mut first).unwrap();
+        if first == *b"wait" {
+            // Never reads on.
+            std::thread::sleep(Duration::from_secs(4));
+            return;
+        }
+        let mut heard = String::from_utf8_lossy(&first).into_owned();
+        stream.read_to_string(&mut heard).unwrap();
+        seen.lock().unwrap().push(heard);
+    });
+    let target = on("app.localhost", &server);
+    let proxy = Proxy::start_with(&[&target], &[], |settings| {
+        settings.limits.idle_seconds = 1;
+        settings.limits.connections = 2;
+    });
+    let (mut stream, _) = proxy.tunnel(&target);
+    stream.write_all(b"abcd").unwrap();
+    rustix::net::send(&stream, b"!", rustix::net::SendFlags::OOB).unwrap();
+    stream.write_all(b"efgh").unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(read_to_end(&mut stream), "");
+    let heard = server.seen().pop().unwrap();
+    assert_eq!(heard.replace('!', ""), "abcdefgh");
+
+    let stuck: Vec<_> = (0..2)
+        .map(|_| {
+            let (mut stream, head) = proxy.tunnel(&target);
+            assert_eq!(status(&head), "200");
+            stream.write_all(b"wait").unwrap();
+            stream.set_nonblocking(true).unwrap();
+            while stream.write(&[0; 1 << 16]).is_ok() {}
+            stream
+        })
+        .collect();
+    assert_eq!(status(&read_to_end(&mut proxy.connect())), "503");
+    std::thread::sleep(Duration::from_millis(2500));
+    let (_, head) = proxy.tunnel(&target);
+    assert_eq!(status(&head), "200", "the limit of idleSeconds frees them");
+    drop(stuck);
+}

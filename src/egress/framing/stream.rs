@@ -2,14 +2,17 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::num::NonZeroU64;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::super::close::linger;
+use super::super::moved::Moved;
+use super::super::pace::Pace;
 use super::{Fault, Follower, Found, Verdict};
 
 /// A connection whose requests are followed while they are read.
@@ -20,6 +23,9 @@ pub(in crate::egress) struct Framed {
     follower: Follower,
     verdicts: Verdicts,
     broken: bool,
+    moved: Arc<Moved>,
+    reading: Pace,
+    writing: Pace,
 }
 
 /// The judgements on the heads read so far, one for each, in order.
@@ -54,15 +60,24 @@ impl Verdicts {
 }
 
 impl Framed {
-    pub(in crate::egress) fn new(stream: TcpStream) -> (Self, Verdicts) {
+    /// `rate` bounds the bytes a second in each direction.
+    pub(in crate::egress) fn new(stream: TcpStream, rate: Option<NonZeroU64>) -> (Self, Verdicts) {
         let verdicts = Verdicts::default();
         let framed = Self {
             stream: Some(stream),
             follower: Follower::new(),
             verdicts: verdicts.clone(),
             broken: false,
+            moved: Arc::new(Moved::new()),
+            reading: Pace::new(rate),
+            writing: Pace::new(rate),
         };
         (framed, verdicts)
+    }
+
+    /// Tells from outside when bytes moved last.
+    pub(in crate::egress) fn moved(&self) -> Arc<Moved> {
+        Arc::clone(&self.moved)
     }
 
     /// Returns the connection itself, once nothing on it is a request any more.
@@ -76,6 +91,14 @@ impl Framed {
 
     fn present(&mut self) -> &mut TcpStream {
         self.stream.as_mut().expect(PRESENT)
+    }
+
+    fn wrote(&mut self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(count)) = result {
+            self.writing.passed(count);
+            self.moved.now();
+        }
+        result
     }
 
     /// Follows what was just read and returns how much of it hyper may see.
@@ -115,9 +138,22 @@ impl AsyncRead for Framed {
         if this.broken {
             return Poll::Ready(Err(broken_body()));
         }
+        let room = ready!(this.reading.poll_room(cx));
         let before = buf.filled().len();
-        let result = Pin::new(this.present()).poll_read(cx, buf);
-        if matches!(result, Poll::Ready(Ok(()))) && buf.filled().len() > before {
+        let result = match room < buf.remaining() {
+            true => {
+                let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
+                let result = Pin::new(this.present()).poll_read(cx, &mut part);
+                let count = part.filled().len();
+                buf.advance(count);
+                result
+            }
+            false => Pin::new(this.present()).poll_read(cx, buf),
+        };
+        let count = buf.filled().len() - before;
+        if matches!(result, Poll::Ready(Ok(()))) && count > 0 {
+            this.reading.passed(count);
+            this.moved.now();
             let sound = this.follow(&buf.filled()[before..]);
             buf.set_filled(before + sound);
             if sound == 0 {
@@ -134,7 +170,10 @@ impl AsyncWrite for Framed {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write(cx, buf)
+        let this = self.get_mut();
+        let room = ready!(this.writing.poll_room(cx)).min(buf.len());
+        let result = Pin::new(this.present()).poll_write(cx, &buf[..room]);
+        this.wrote(result)
     }
 
     fn poll_write_vectored(
@@ -142,7 +181,18 @@ impl AsyncWrite for Framed {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.stream().poll_write_vectored(cx, bufs)
+        let this = self.get_mut();
+        let total = bufs.iter().map(|buf| buf.len()).sum();
+        let room = ready!(this.writing.poll_room(cx));
+        let result = match room < total {
+            true => {
+                let first = bufs.iter().find(|buf| !buf.is_empty());
+                let first = first.map_or(&[][..], |buf| &buf[..room.min(buf.len())]);
+                Pin::new(this.present()).poll_write(cx, first)
+            }
+            false => Pin::new(this.present()).poll_write_vectored(cx, bufs),
+        };
+        this.wrote(result)
     }
 
     fn is_write_vectored(&self) -> bool {

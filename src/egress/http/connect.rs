@@ -68,7 +68,8 @@ impl Proxy {
         permit: &Permit,
     ) {
         let record = |denial: &_| self.record_denied(Op::Connect, permit.target(), denial);
-        tunnel::run_confirmed(near, far, permit, &self.pipes, record).await;
+        let limits = self.network.limits();
+        tunnel::run_confirmed(near, far, permit, (&self.pipes, limits), record).await;
     }
 
     /// Asks the policy, and records a refusal.

@@ -1,5 +1,7 @@
 //! Plain requests: passed on over a kept or new connection, bodies streamed both ways.
 
+use std::time::Duration;
+
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
@@ -75,7 +77,7 @@ impl Client {
         };
         self.proxy.record_allowed(Op::Request, permit);
         let spare = repeatable(&request);
-        let sent = timeout(tunnel::IDLE, sender.try_send_request(request)).await;
+        let sent = timeout(self.idle(), sender.try_send_request(request)).await;
         let again = match sent {
             Ok(Ok(response)) => {
                 pool.put(target, sender, maker);
@@ -119,10 +121,14 @@ impl Client {
             .await
             .map_err(failed)?;
         tokio::spawn(connection.with_upgrades());
-        match timeout(tunnel::IDLE, sender.send_request(request)).await {
+        match timeout(self.idle(), sender.send_request(request)).await {
             Ok(answer) => Ok((answer.map_err(failed)?, sender)),
-            Err(_) => Err(self.failed(target, Cause::TimedOut, "no answer within an hour")),
+            Err(_) => Err(self.failed(target, Cause::TimedOut, LATE)),
         }
+    }
+
+    fn idle(&self) -> Duration {
+        self.proxy.network.limits().idle
     }
 
     fn failed(&self, target: &Target, cause: Cause, what: &str) -> Refusal {
@@ -148,7 +154,8 @@ impl Client {
             let near = reclaim(near, Framed::into_inner);
             let far = reclaim(far, |stream: TcpStream| stream);
             if let (Some(near), Some(far)) = (near, far) {
-                tunnel::run(near, far, &client.proxy.pipes).await;
+                let limits = client.proxy.network.limits();
+                tunnel::run(near, far, (&client.proxy.pipes, limits)).await;
             }
             drop(client.slot);
         });
@@ -193,4 +200,5 @@ fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
     Some(copy)
 }
 
+const LATE: &str = "no answer within the seconds of network.limits.idleSeconds";
 const NO_ANSWER: &str = "the connection ended before an answer came";

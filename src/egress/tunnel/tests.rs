@@ -1,5 +1,6 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::policy::hostname::Target;
@@ -34,7 +35,8 @@ async fn tunnel(
         };
         let mut denied = None;
         let record = |denial: &Denial| denied = Some(denial.clone());
-        run_confirmed(near, far, &permit, &Pipes::default(), record).await;
+        let means = (&Pipes::default(), Network::allowing(&[]).limits());
+        run_confirmed(near, far, &permit, means, record).await;
         denied
     };
     (client, server, tokio::spawn(run))
@@ -73,7 +75,7 @@ async fn on_port_443_nothing_but_tls_with_the_name_gets_through() {
 async fn a_hello_that_does_not_end_is_given_up_after_ten_seconds() {
     let (mut client, mut server, run) = tunnel("a.test:443").await;
     let begun = Instant::now();
-    tokio::time::sleep(Duration::from_secs(600)).await;
+    sleep(Duration::from_secs(600)).await;
     client.write_all(&[22, 3, 1]).await.unwrap();
     let denial = run.await.unwrap().unwrap();
     assert!(
@@ -87,4 +89,28 @@ async fn a_hello_that_does_not_end_is_given_up_after_ten_seconds() {
         "{took:?}"
     );
     assert_eq!(server.read(&mut [0; 8]).await.unwrap(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tunnel_that_speaks_now_and_then_lives_and_a_silent_one_ends_after_an_hour() {
+    let (mut client, mut server, run) = tunnel("a.test:22").await;
+    for _ in 0..5 {
+        sleep(Duration::from_secs(3500)).await;
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(server.read_u8().await.unwrap(), b'x');
+        sleep(Duration::from_secs(3500)).await;
+        server.write_all(b"y").await.unwrap();
+        assert_eq!(client.read_u8().await.unwrap(), b'y');
+    }
+    let begun = Instant::now();
+    assert!(run.await.unwrap().is_none());
+    let took = begun.elapsed();
+    assert!(
+        took.abs_diff(Duration::from_secs(3600)) < Duration::from_secs(1),
+        "{took:?}"
+    );
+    for end in [&mut client, &mut server] {
+        let error = end.read_u8().await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
 }

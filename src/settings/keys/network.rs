@@ -78,34 +78,30 @@ pub(super) static KEYS: &[Key] = &[
     Key::new(
         "network.limits.connections",
         Shape::Int(1, 65536),
-        "Connections open at once.",
+        "Connections to the proxies open at once.",
     )
     .default("1024")
-    .effect(Effect::Limit)
-    .support(Support::Pending("connections are not counted yet")),
+    .effect(Effect::Limit),
     Key::new(
         "network.limits.headerSeconds",
         Shape::Int(1, 3600),
-        "Seconds a request head may take.",
+        "Seconds a request or a TLS hello may take to be complete.",
     )
     .default("10")
-    .effect(Effect::Limit)
-    .support(Support::Unbuilt),
+    .effect(Effect::Limit),
     Key::new(
         "network.limits.idleSeconds",
         Shape::Int(1, 604_800),
-        "Seconds a connection may be idle.",
+        "Seconds in which nothing may move on a connection before it is closed.",
     )
     .default("3600")
-    .effect(Effect::Limit)
-    .support(Support::Unbuilt),
+    .effect(Effect::Limit),
     Key::new(
         "network.limits.bytesPerSecond",
         Shape::Int(0, u64::MAX),
-        "Bytes a second and direction, 0 for no bound.",
+        "Bytes a second in each direction of a connection, 0 for no bound.",
     )
-    .default("0")
-    .support(Support::Unbuilt),
+    .default("0"),
     list(
         "network.allowUnixSockets",
         Form::Path,
