@@ -66,6 +66,13 @@ impl Network {
         self.0.allowed.rules().first().map(Rule::entry)
     }
 
+    /// Returns the entry that denies every host, where others are there to allow some.
+    pub fn makes_allowing_vain(&self) -> Option<&Entry> {
+        self.any_allowed()?;
+        let denied = self.0.denied.rules().iter().map(Rule::entry);
+        denied.into_iter().find(|entry| entry.text == "*")
+    }
+
     /// Reads the entries of `network`.
     ///
     /// # Errors

@@ -22,6 +22,14 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     for warning in settings.warnings.iter().chain(policy.filesystem.warnings()) {
         audit.warn(format_args!("{warning}"));
     }
+    if let Some(entry) = policy.network.makes_allowing_vain() {
+        audit.warn(format_args!(
+            "{}: {} `{}` denies every host: no entry of network.allowedDomains has an effect",
+            entry.origin,
+            entry.origin.name(),
+            entry.text
+        ));
+    }
     if settings.files.is_empty() {
         audit.verbose(format_args!(
             "no settings file was found: nothing may be written but what flags and defaults \

@@ -9,9 +9,11 @@ mod harness;
 #[path = "../world/mod.rs"]
 mod world;
 
+mod cases;
 mod direct;
 mod failures;
 mod names;
+mod proxies;
 
 use std::fs;
 use std::io::Read;

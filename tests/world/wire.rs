@@ -1,5 +1,6 @@
 //! What passes the cable.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -27,7 +28,8 @@ impl Wire {
     }
 
     /// Returns what the nearer end sends while `act` runs, without what hosts say to find each
-    /// other: for each packet the number of its protocol and where it goes.
+    /// other and without what follows on a connection: for each packet the number of its
+    /// protocol and where it goes.
     pub fn sent(&self, act: impl FnOnce()) -> Vec<String> {
         self.seen();
         act();
@@ -54,19 +56,29 @@ fn packet(frame: &[u8]) -> Option<String> {
     if frame.get(6..12)? != NEAR_BYTES {
         return None;
     }
-    let body = &frame[14..];
+    let packet = &frame[14..];
     match frame[12..14] {
         [8, 0] => {
-            let to: [u8; 4] = body.get(16..20)?.try_into().ok()?;
-            Some(format!("{} to {}", body[9], std::net::Ipv4Addr::from(to)))
+            let to: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
+            let body = packet.get(usize::from(packet[0] & 0xf) * 4..)?;
+            begins(packet[9], body).then(|| format!("{} to {}", packet[9], Ipv4Addr::from(to)))
         }
         // ICMPv6 alone, or after the options that its messages about groups have.
-        [0x86, 0xdd] if [0, 58].contains(body.get(6)?) => None,
+        [0x86, 0xdd] if [0, 58].contains(packet.get(6)?) => None,
         [0x86, 0xdd] => {
-            let to: [u8; 16] = body.get(24..40)?.try_into().ok()?;
-            Some(format!("{} to {}", body[6], std::net::Ipv6Addr::from(to)))
+            let to: [u8; 16] = packet.get(24..40)?.try_into().ok()?;
+            let body = packet.get(40..)?;
+            begins(packet[6], body).then(|| format!("{} to {}", packet[6], Ipv6Addr::from(to)))
         }
         [8, 6] => None,
         ref kind => Some(format!("frame of kind {kind:?}")),
     }
+}
+
+/// Tells whether a packet is no part of a connection made before.
+fn begins(protocol: u8, body: &[u8]) -> bool {
+    const TCP: u8 = 6;
+    const SYN_AND_ACK: u8 = 0x12;
+    const SYN: u8 = 0x02;
+    protocol != TCP || body.get(13).is_some_and(|flags| flags & SYN_AND_ACK == SYN)
 }
