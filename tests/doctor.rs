@@ -231,6 +231,23 @@ fn each_missing_protection_is_named_with_its_error_and_remedy() {
 }
 
 #[test]
+fn what_a_run_does_without_is_named_with_what_that_costs() {
+    let ran = with_fault("EPERM", "socket:2=12", &doctor(&["--json"]));
+    let answer = json(&ran.succeeds());
+    let protections = answer["protections"].as_array().expect("a list");
+    let name = "redirected connections";
+    let found = protections
+        .iter()
+        .find(|protection| protection["name"] == name);
+    let found = found.expect("it is asked for");
+    assert_eq!(found["error"]["errno"], "EPERM", "{found}");
+    let hint = found["hint"].as_str().unwrap_or_default();
+    assert!(hint.contains("no server can have these inside"), "{found}");
+    assert_eq!(missing(&answer), BTreeMap::new());
+    assert!(a_run_starts("EPERM", "socket:2=12"));
+}
+
+#[test]
 fn without_namespaces_it_is_rung_2_and_the_remedy_fits_the_error() {
     for (errno, hint) in [
         ("EPERM", "kernel.apparmor_restrict_unprivileged_userns=0"),

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::harness::{outside, run};
+use super::harness::{outside, run, with_fault};
 use super::world::{Answer, Place, in_a_world};
 
 #[test]
@@ -284,6 +284,45 @@ fn nw_25_no_packet_goes_to_a_guarded_range_for_a_name_that_leads_there() {
             };
             let elsewhere: Vec<_> = sent.iter().filter(elsewhere).collect();
             assert!(elsewhere.is_empty(), "{elsewhere:?}");
+        },
+    );
+}
+
+/// socket(AF_NETLINK, …, NETLINK_NETFILTER), without which there is no nf_tables.
+const TABLES: &str = "socket:2=12";
+
+#[test]
+fn without_nf_tables_the_usual_ports_and_those_of_entries_are_served() {
+    in_a_world(
+        "direct::without_nf_tables_the_usual_ports_and_those_of_entries_are_served",
+        |world| {
+            let script = "for port in 80 8080 8081; do
+                env -i curl -s -m 5 -o /dev/null http://app.test:$port/; echo $port $?
+            done
+            python3 -c 'import socket
+for port in (80, 8080, 8081):
+    for host in (\"127.0.0.1\", \"0.0.0.0\"):
+        try: socket.create_server((host, port)); print(port, host, \"bound\")
+        except OSError as error: print(port, host, error.errno)'";
+            let srt = || world.srt(&["app.test:80", "app.test:8080", "app.test:8000-8999"], &[]);
+            let bound = "80 127.0.0.1 bound\n80 0.0.0.0 bound\n";
+            let ran = srt().sh(script).succeeds();
+            assert!(ran.stdout.starts_with("80 0\n8080 0\n8081 0\n"), "{ran:?}");
+            assert!(ran.stdout.contains(bound), "{ran:?}");
+            let command = srt().into_command(&["sh", "-c", script]);
+            let mut stdout = String::new();
+            let hits = world.hits(|| stdout = with_fault("EPERM", TABLES, &command).stdout);
+            assert_eq!(hits, 2, "{stdout}");
+            // 7 is a connection that is refused, 98 a port that is taken.
+            let expected = "80 0\n8080 0\n8081 7\n80 127.0.0.1 98\n80 0.0.0.0 98\n\
+                8080 127.0.0.1 98\n8080 0.0.0.0 98\n8081 127.0.0.1 bound\n8081 0.0.0.0 98\n";
+            assert_eq!(stdout, expected);
+            // What is not listed is not reached by that way either.
+            let command = world
+                .srt(&["app.test:8080"], &[])
+                .into_command(&["sh", "-c", script]);
+            let hits = world.hits(|| drop(with_fault("EPERM", TABLES, &command)));
+            assert_eq!(hits, 1);
         },
     );
 }

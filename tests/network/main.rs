@@ -9,11 +9,13 @@ mod harness;
 #[path = "../world/mod.rs"]
 mod world;
 
+mod attribution;
 mod cases;
 mod direct;
 mod failures;
 mod names;
 mod proxies;
+mod resolver;
 
 use std::fs;
 use std::io::Read;

@@ -6,7 +6,8 @@ usage: faultwrap.py ERRNO CALL[,CALL...] -- COMMAND...
 Installs a seccomp filter that answers ERRNO (EPERM, ENOSYS, ...) to each CALL, as an older
 kernel or a container would, then executes COMMAND. `clone` is refused only with namespace
 flags, so that the command can still fork; `clone3` always, because its flags lie in memory;
-`prctl:28` only with that first argument. x86_64 and aarch64.
+`prctl:28` only with that first argument, `socket:2=12` only with that third one. x86_64 and
+aarch64.
 """
 
 import ctypes
@@ -45,15 +46,17 @@ def program(calls, answer):
     column = 1 if platform.machine() == "aarch64" else 0
     code = []
     for call in calls:
-        call, _, first = call.partition(":")
+        call, _, argument = call.partition(":")
+        index, _, value = argument.rpartition("=")
+        offset = FIRST_ARGUMENT + 8 * int(index or 0)
         number, refuse = CALLS[call][column], (RETURN, 0, 0, ERRNO | answer)
         code.append((LOAD, 0, 0, NUMBER))
         if call == "clone":
             code += [(JUMP_EQUAL, 0, 3, number), (LOAD, 0, 0, FIRST_ARGUMENT)]
             code += [(JUMP_SET, 0, 1, NAMESPACES), refuse]
-        elif first:
-            code += [(JUMP_EQUAL, 0, 3, number), (LOAD, 0, 0, FIRST_ARGUMENT)]
-            code += [(JUMP_EQUAL, 0, 1, int(first)), refuse]
+        elif argument:
+            code += [(JUMP_EQUAL, 0, 3, number), (LOAD, 0, 0, offset)]
+            code += [(JUMP_EQUAL, 0, 1, int(value)), refuse]
         else:
             code += [(JUMP_EQUAL, 0, 1, number), refuse]
     return code + [(RETURN, 0, 0, ALLOW)]

@@ -285,4 +285,28 @@ mod tests {
         }
         assert!(AccessFs::from_all(ABI::V9).contains(AccessFs::ResolveUnix));
     }
+
+    #[test]
+    fn what_is_not_readable_cannot_be_opened_and_nothing_executed_or_written() {
+        let own = std::env::temp_dir().join(format!("srt-unit-{}-reading", std::process::id()));
+        std::fs::write(&own, "x").unwrap();
+        let look = |own: &Path| {
+            let opened = [Path::new("/etc/passwd"), own].map(|path| std::fs::read(path).is_ok());
+            let written = std::fs::write(own, "y").is_ok();
+            let executed = std::process::Command::new("true").status().is_ok();
+            (opened, written, executed)
+        };
+        assert_eq!(look(&own), ([true, true], true, true));
+        // Of a thread alone, and of what it starts.
+        let confined = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                rustix::thread::set_no_new_privs(true).unwrap();
+                restrict_to_reading(["/etc", "/no/such/directory"]).unwrap();
+                look(&own)
+            });
+            thread.join().unwrap()
+        });
+        assert_eq!(confined, ([true, false], false, false));
+        std::fs::remove_file(&own).unwrap();
+    }
 }
