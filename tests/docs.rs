@@ -48,6 +48,22 @@ fn every_example_of_the_documents_does_what_it_says() {
     );
 }
 
+/// What no rule can keep is said where users look for it.
+#[test]
+fn what_is_not_promised_of_the_network_is_written_down() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let text = fs::read_to_string(root.join("SECURITY.md")).expect("documents are UTF-8");
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        // NW-32, NW-36 and NW-47, NW-78.
+        "A name below an allowed wildcard carries data",
+        "domain fronting; one HTTP/2 connection for several names",
+        "a published package takes data from anybody",
+    ] {
+        assert!(text.contains(said), "{said}");
+    }
+}
+
 #[test]
 fn a_session_that_differs_from_what_is_printed_is_found() {
     let files = [("a.json".to_owned(), "{}\n".to_owned())];

@@ -11,14 +11,23 @@ use harness::{Ran, Scratch, Srt, run};
 use sandbox_runtime::settings::profile;
 use sandbox_runtime::settings::{Flags, Search, Settings};
 
-const NAMES: [&str; 6] = ["agent", "git", "node", "python", "read-closed", "rust"];
+const NAMES: [&str; 8] = [
+    "agent",
+    "git",
+    "go",
+    "jvm",
+    "node",
+    "python",
+    "read-closed",
+    "rust",
+];
 
 /// Those of tools, which add to what a project grants; the others close reading.
-const TOOLS: [&str; 4] = ["git", "node", "python", "rust"];
+const TOOLS: [&str; 6] = ["git", "go", "jvm", "node", "python", "rust"];
 
 /// What a tool outside runs, imports or obeys: a command that could write it would be outside.
 /// A `/` at the end marks a directory.
-const CLOSED: [&str; 30] = [
+const CLOSED: [&str; 39] = [
     ".bashrc",
     ".cache/",
     ".cache/node/corepack/",
@@ -30,6 +39,7 @@ const CLOSED: [&str; 30] = [
     ".cargo/credentials.toml",
     ".cargo/env",
     ".config/git/config",
+    ".config/go/env",
     ".config/pip/pip.conf",
     ".config/pnpm/rc",
     ".config/pypoetry/config.toml",
@@ -37,10 +47,15 @@ const CLOSED: [&str; 30] = [
     ".config/yarn/global/",
     ".git-credentials",
     ".gitconfig",
+    ".gradle/gradle.properties",
+    ".gradle/init.d/",
+    ".gradle/wrapper/",
     ".local/bin/",
     ".local/lib/python3/site-packages/",
     ".local/share/pnpm/",
     ".local/share/uv/tools/",
+    ".m2/settings.xml",
+    ".m2/wrapper/",
     ".npm/_npx/",
     ".npmrc",
     ".profile",
@@ -49,6 +64,9 @@ const CLOSED: [&str; 30] = [
     ".ssh/config",
     ".yarnrc",
     ".yarnrc.yml",
+    "go/bin/",
+    "sdk/",
+    ".sdkman/",
 ];
 
 #[test]

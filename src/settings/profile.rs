@@ -12,6 +12,8 @@ use crate::error::{Error, Result};
 const BUILT_IN: &[(&str, &str)] = &[
     ("agent", include_str!("../../data/profiles/agent.json")),
     ("git", include_str!("../../data/profiles/git.json")),
+    ("go", include_str!("../../data/profiles/go.json")),
+    ("jvm", include_str!("../../data/profiles/jvm.json")),
     ("node", include_str!("../../data/profiles/node.json")),
     ("python", include_str!("../../data/profiles/python.json")),
     (

@@ -1,6 +1,8 @@
 //! Package managers, each with a registry of its own that offers one package.
 
-use super::Client;
+use super::harness::{Srt, outside, skip};
+use super::world::in_a_world;
+use super::{Client, Site};
 
 #[test]
 fn npm_installs() {
@@ -76,7 +78,7 @@ cargo run -q"#;
 }
 
 fn toolchain() -> String {
-    let ran = super::outside("rustc --print sysroot");
+    let ran = outside("rustc --print sysroot");
     format!("{}/bin", ran.stdout.trim())
 }
 
@@ -112,9 +114,7 @@ done"
     .works(test);
 }
 
-#[test]
-fn maven_resolves_a_parent() {
-    let script = r#"cat >settings.xml <<'END'
+const MAVEN: &str = r#"cat >settings.xml <<'END'
 <settings><localRepository>${user.dir}/local</localRepository>
 <mirrors><mirror><id>test</id><mirrorOf>*</mirrorOf><url>http://maven.test:8000</url></mirror>
 </mirrors></settings>
@@ -127,11 +127,57 @@ cat >pom.xml <<'END'
 END
 mvn -B -q -s settings.xml validate
 grep -o 'word of maven' local/test/parent/1/parent-1.pom"#;
+
+#[test]
+fn maven_resolves_a_parent() {
     Client {
         host: "maven.test",
         needs: "mvn --version",
-        script,
+        script: MAVEN,
         says: "word of maven",
     }
     .works("registries::maven_resolves_a_parent");
+}
+
+#[test]
+fn profiles_open_the_caches_of_go_and_maven() {
+    let go = "export GOPROXY=https://go.test GOSUMDB=off SSL_CERT_FILE=$CA
+go mod init example.test/project 2>said && go get example.test/demo@v1.0.0 2>>said || { cat said; exit 1; }
+printf 'package project\n\nimport \"example.test/demo\"\n\nconst Word = demo.Word\n' >project.go
+go build && test -n \"$(ls ~/.cache/go-build)\" && cat ~/go/pkg/mod/example.test/demo@v1.0.0/demo.go";
+    let maven = format!("{MAVEN}\ncat ~/.m2/repository/test/parent/1/parent-1.pom")
+        .replace("<localRepository>${user.dir}/local</localRepository>", "");
+    let maven = maven.replace("mvn -B", "mvn -Duser.home=$HOME -B");
+    let maven = maven.replace(
+        "grep -o 'word of maven' local/test/parent/1/parent-1.pom",
+        "",
+    );
+    let table = [
+        ("go", "go version", "go.test", go, "word of go"),
+        (
+            "jvm",
+            "mvn --version",
+            "maven.test",
+            &maven,
+            "word of maven",
+        ),
+    ];
+    in_a_world(
+        "registries::profiles_open_the_caches_of_go_and_maven",
+        |world| {
+            let site = Site::start(world);
+            for (profile, needs, host, script, says) in table {
+                if outside(needs).status != 0 {
+                    skip(&format!("`{needs}` fails"));
+                    continue;
+                }
+                let srt = || Srt::new(&world.scratch).allow_host(host);
+                let without = site.inside(&format!("{profile}-without"), srt(), script);
+                assert!(!without.fails().stdout.contains(says), "{profile}");
+                let srt = srt().flags(&["--profile", profile]);
+                let ran = site.inside(profile, srt, script).succeeds();
+                assert!(ran.stdout.contains(says), "{profile}: {ran:#?}");
+            }
+        },
+    );
 }

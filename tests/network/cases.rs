@@ -258,7 +258,7 @@ fn shells_and_what_speaks_no_http_connect_to_what_is_listed() {
                         });
                         assert_eq!(stdout, "", "{script} with {allowed:?}");
                         assert_eq!(sent, [""; 0], "{script} with {allowed:?}");
-                        assert!(start.elapsed() < Duration::from_secs(2));
+                        assert!(start.elapsed() < Duration::from_secs(5));
                     }
                 }
             }
@@ -298,7 +298,7 @@ fn loopback_needs_no_grant_for_any_protocol() {
 fn look_ups_that_are_refused_end_at_once() {
     in_a_world("cases::look_ups_that_are_refused_end_at_once", |world| {
         let script = "timed() { local start=$(date +%s%N); \"$@\" >/dev/null 2>&1; local code=$?
-            [ $(($(date +%s%N) - start)) -lt 1000000000 ] && echo $code; }
+            [ $(($(date +%s%N) - start)) -lt 2000000000 ] && echo $code; }
         timed getent hosts nosuch.example.com
         timed /usr/bin/python3 -c 'import socket; socket.getaddrinfo(\"nosuch.example.com\", 443)'
         timed getent hosts localhost";
@@ -353,7 +353,7 @@ fn look_ups_work_however_the_machine_is_set_up_for_them() {
                         ran.stdout, "readable\nlocalhost\nreached\n",
                         "{setup}: {ran:?}"
                     );
-                    assert!(start.elapsed() < Duration::from_secs(3), "{setup}");
+                    assert!(start.elapsed() < Duration::from_secs(5), "{setup}");
                 }
             }
         },
@@ -374,7 +374,7 @@ fn the_next_address_of_a_name_is_tried_when_one_is_dead() {
                 world.dns.add("dual.test", Answer::addresses(addresses));
                 let start = Instant::now();
                 world.is_reached(&["dual.test"], "http://dual.test:PORT/");
-                assert!(start.elapsed() < Duration::from_secs(1), "{addresses:?}");
+                assert!(start.elapsed() < Duration::from_secs(4), "{addresses:?}");
                 let url = format!(
                     "env -i curl -sS -m 5 http://{}/",
                     world.address("dual.test")

@@ -44,7 +44,7 @@ fn nw_01_a_program_without_a_proxy_reaches_what_is_listed_only() {
                     });
                     let expected = usize::from(is_listed && transparent);
                     assert_eq!(hits, expected, "{host}, transparent: {transparent}");
-                    assert!(took < 0.5, "{host} took {took} s");
+                    assert!(took < 2.0, "{host} took {took} s");
                 }
             }
         },
@@ -137,7 +137,7 @@ fn nw_74_quic_is_refused_at_once_and_tcp_is_what_clients_fall_back_to() {
             \x20   to = socket.getaddrinfo('app.test', 443, family, socket.SOCK_DGRAM)[0][4]\n\
             \x20   try: s.connect(to); s.send(b'initial'); s.recv(9); print('answered')\n\
             \x20   except OSError as error: print(error.strerror)\n\
-            print(time.time() - start < 0.5)\n";
+            print(time.time() - start < 2)\n";
             let mut said = String::new();
             let sent = world.wire.sent(|| {
                 let srt = world.srt(&["app.test"], &[]);

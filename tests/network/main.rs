@@ -362,6 +362,10 @@ fn nw_23_nw_26_a_listed_name_that_leads_inwards_is_refused() {
 fn nw_33_a_literal_address_is_allowed_exactly() {
     in_a_world("nw_33_a_literal_address_is_allowed_exactly", |world| {
         world.is_reached(&["10.0.0.5"], "http://10.0.0.5:PORT/");
+        // Of a service that gives out credentials, the address itself and no range with it.
+        let metadata = "http://169.254.169.254:PORT/";
+        world.is_reached(&["169.254.169.254"], metadata);
+        world.is_not_reached(&["169.254.169.253"], metadata);
         world.is_reached(&["10.0.0.0/24"], "http://10.0.0.6:PORT/");
         let ran = world.is_not_reached(&["10.0.0.5"], "http://10.0.0.6:PORT/");
         assert!(ran.stdout.contains("10.0.0.6"), "{ran:?}");
