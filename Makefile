@@ -3,7 +3,7 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 SRT = $(TARGET)/release/srt
 SHARE = $(DESTDIR)$(PREFIX)/share
-FUZZ_TARGETS = head hello pattern socks settings
+FUZZ_TARGETS = dns head hello pattern socks settings
 FUZZ_SECONDS ?= 3600
 CLIPPY = CLIPPY_CONF_DIR=ci $(CARGO) clippy --locked
 
@@ -42,7 +42,7 @@ fuzz: ## run each fuzz target for an hour, with cargo-fuzz and nightly if they a
 		done; \
 	else \
 		echo 'cargo-fuzz or nightly is missing: changes are drawn without looking at coverage'; \
-		SRT_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --locked --lib fuzzing -- --test-threads 4; \
+		SRT_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --locked --lib fuzzing -- --test-threads 5; \
 	fi
 	SRT_TEST_STREAM=10737418240 $(CARGO) test --locked --release --test egress long_stream
 

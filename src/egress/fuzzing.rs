@@ -1,5 +1,11 @@
 //! What `fuzz/` and the seeded tests ask of the parsers: any bytes, and what must hold of them.
 
+use std::cell::Cell;
+use std::net::{IpAddr, Ipv4Addr};
+
+use simple_dns::{Packet, PacketFlag, RCODE};
+
+use super::dns::message::{self, Answer, Names, Refused};
 use super::framing::{Follower, Found};
 use super::hello::{LIMIT, Reader};
 use crate::policy::hostname::Host;
@@ -48,6 +54,49 @@ pub fn hello(bytes: &[u8]) {
         }
         Some(_) => {}
     }
+}
+
+/// A question for a name: answered, if at all, in a message that fits, is one, and says addresses
+/// of names that lead somewhere alone.
+pub fn dns(bytes: &[u8]) {
+    const LIMIT: usize = 512;
+    let world = World::default();
+    let Some(answer) = message::answer(bytes, LIMIT, &world) else {
+        return;
+    };
+    assert!(answer.len() <= LIMIT, "{answer:?}");
+    assert_eq!(answer[..2], bytes[..2], "the number of the question");
+    let parsed = Packet::parse(&answer).expect("what is sent is a message");
+    assert!(parsed.has_flags(PacketFlag::RESPONSE));
+    assert!(parsed.questions.len() <= 1 && parsed.answers.len() <= 1);
+    let leads_somewhere = world.found.get() || parsed.answers.is_empty();
+    assert!(leads_somewhere, "{parsed:?}");
+    assert!(parsed.rcode() == RCODE::NoError || parsed.answers.is_empty());
+}
+
+/// Knows one name and its address.
+#[derive(Default)]
+struct World {
+    found: Cell<bool>,
+}
+
+impl Names for World {
+    fn look_up(&self, host: &Host) -> Answer {
+        assert_eq!(Host::parse(&host.to_string()), Ok(host.clone()));
+        let is_known = matches!(host, Host::Name(name) if name == "a.test");
+        self.found.set(is_known);
+        match is_known {
+            true => Answer::Addresses(Ipv4Addr::LOCALHOST, None),
+            false => Answer::Denied("not listed".to_owned()),
+        }
+    }
+
+    fn name_of(&self, address: IpAddr) -> Option<String> {
+        self.found.set(address.is_loopback());
+        address.is_loopback().then(|| "a.test".to_owned())
+    }
+
+    fn refused(&self, _: &str, _: Refused) {}
 }
 
 /// A greeting and a request of SOCKS5: taken or refused, to a target in its canonical form.

@@ -123,6 +123,26 @@ fn any_bytes_as_socks_are_taken_or_refused() {
 }
 
 #[test]
+fn any_bytes_as_a_question_are_answered_in_a_message_or_not() {
+    let samples: [&[u8]; 4] = [
+        b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\x04test\0\0\x01\0\x01",
+        b"\0\x02\x01\x20\0\x01\0\0\0\0\0\x01\x01a\x04test\0\0\x1c\0\x01\0\0\x29\x04\xd0\0\0\x80\0\0\0",
+        b"\0\x03\x01\0\0\x01\0\0\0\0\0\0\x011\x010\x010\x03127\x07in-addr\x04arpa\0\0\x0c\0\x01",
+        b"\0\x04\x01\0\0\x02\0\x01\0\0\0\0\x01a\x04test\0\0\x01\0\x01\xc0\x0c\0\x10\0\x01\xc0\x0c\0\x01\0\x01\0\0\0\x3c\0\x04\x7f\0\0\x01",
+    ];
+    let words: [&[u8]; 7] = [
+        &[0xc0, 12],
+        &[63],
+        b"\x04test\0",
+        &[0, 0, 41, 16, 0, 0, 0, 0, 0, 0, 0],
+        &[0, 255, 0, 1],
+        b"\x03ip6\x04arpa",
+        &[0],
+    ];
+    fuzz(super::dns, &samples, &words);
+}
+
+#[test]
 fn any_pattern_decides_as_its_model() {
     let samples: [&[u8]; 7] = [
         b"a.test\na.test:443",
