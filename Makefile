@@ -3,9 +3,11 @@ CARGO ?= cargo
 TARGET = $(or $(CARGO_TARGET_DIR),target)
 SRT = $(TARGET)/release/srt
 SHARE = $(DESTDIR)$(PREFIX)/share
+FUZZ_TARGETS = head hello pattern socks settings
+FUZZ_SECONDS ?= 3600
 CLIPPY = CLIPPY_CONF_DIR=ci $(CARGO) clippy --locked
 
-.PHONY: build test test-workloads test-reference check bench doc docs notices install help
+.PHONY: build test test-workloads test-reference check fuzz bench doc docs notices install help
 
 build: ## build the optimised binary, target/release/srt
 	$(CARGO) build --release --locked
@@ -32,6 +34,17 @@ check: ## what CI checks besides tests: format, lints, documentation, licences
 	else \
 		echo 'cargo-deny is not installed: ci/licences alone checked the licences'; \
 	fi
+
+fuzz: ## run each fuzz target for an hour, with cargo-fuzz and nightly if they are there
+	@if $(CARGO) +nightly fuzz --version >/dev/null 2>&1; then \
+		cd fuzz && for target in $(FUZZ_TARGETS); do \
+			$(CARGO) +nightly fuzz run $$target -- -max_total_time=$(FUZZ_SECONDS) || exit 1; \
+		done; \
+	else \
+		echo 'cargo-fuzz or nightly is missing: changes are drawn without looking at coverage'; \
+		SRT_FUZZ_SECONDS=$(FUZZ_SECONDS) $(CARGO) test --locked --lib fuzzing -- --test-threads 4; \
+	fi
+	SRT_TEST_STREAM=10737418240 $(CARGO) test --locked --release --test egress long_stream
 
 bench: ## run the benchmarks
 	$(CARGO) bench --locked --features test-hooks --bench files

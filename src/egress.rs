@@ -9,6 +9,9 @@ mod confirm;
 mod dial;
 mod dns;
 mod framing;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hello;
 mod http;
 mod moved;

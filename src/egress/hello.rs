@@ -192,4 +192,4 @@ const NO_HOST: &str = "names what is no host";
 const TWO_NAMES: &str = "names more than one host";
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

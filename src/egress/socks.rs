@@ -83,7 +83,7 @@ async fn connect(mut stream: TcpStream, asked: &Address, proxy: &Proxy) {
     }
 }
 
-fn target(asked: &Address) -> Result<Target, Malformed> {
+pub(super) fn target(asked: &Address) -> Result<Target, Malformed> {
     match asked {
         Address::SocketAddress(address) => Target::new(Host::from(address.ip()), address.port()),
         Address::DomainAddress(name, port) => {

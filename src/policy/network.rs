@@ -3,6 +3,9 @@
 mod agreement;
 mod decision;
 mod denial;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod hosts;
 mod limits;
 mod local_names;

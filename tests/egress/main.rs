@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+mod differential;
 mod exhaustion;
 mod fixture;
 mod forms;

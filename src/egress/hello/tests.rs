@@ -43,6 +43,11 @@ fn hello(extensions: &[u8]) -> Vec<u8> {
     records(&message(Some(extensions)), MAX_RECORD)
 }
 
+/// What programs sent, for others who want it.
+pub(in crate::egress) fn samples() -> Vec<Vec<u8>> {
+    recorded().map(|(_, bytes)| bytes).collect()
+}
+
 /// Reads in pieces of `size`.
 fn read_in(bytes: &[u8], size: usize) -> Option<Hello> {
     let mut reader = Reader::default();
