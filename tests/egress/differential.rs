@@ -180,6 +180,10 @@ fn answers_are_the_same_through_the_proxy_as_without_it() {
 }
 
 /// Bytes of the long stream: a GiB, or `SRT_TEST_STREAM`.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "says how long a test takes, not what is done"
+)]
 fn stream_bytes() -> usize {
     let setting = std::env::var("SRT_TEST_STREAM").ok();
     setting

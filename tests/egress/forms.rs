@@ -49,18 +49,9 @@ fn every_framing_that_two_parsers_may_read_differently_gets_400() {
     assert_eq!(server.seen().len(), 1, "{:?}", server.seen());
 }
 
-#[test]
-fn request_targets_that_are_not_for_a_proxy_are_refused() {
-    let server = Server::http();
-    let target = on("app.localhost", &server);
-    let proxy = Proxy::start(&[&target], &[]);
-    let port = server.port;
-    let line = |line: &str| format!("{line} HTTP/1.1\r\nHost: {target}\r\n\r\n");
-    assert_eq!(
-        status(&proxy.exchange(&line(&format!("GET http://{target}/")))),
-        "200"
-    );
-    let table = [
+/// Request lines that are for no proxy, or name their host in a way that is none.
+fn unfit(target: &str, port: u16) -> Vec<(String, &'static str)> {
+    vec![
         ("GET /".to_owned(), "400"),
         ("GET //app.localhost/".to_owned(), "400"),
         ("OPTIONS *".to_owned(), "400"),
@@ -100,6 +91,12 @@ fn request_targets_that_are_not_for_a_proxy_are_refused() {
         ("CONNECT app.localhost:0".to_owned(), "400"),
         (format!("connect {target}"), "400"),
         ("PRI *".to_owned(), "400"),
+    ]
+}
+
+/// Request lines with a character, or a length, that a target must not have.
+fn odd(target: &str, port: u16) -> Vec<(String, &'static str)> {
+    vec![
         (
             format!("GET http://app.localhost\0.evil.localhost:{port}/"),
             "400",
@@ -116,10 +113,7 @@ fn request_targets_that_are_not_for_a_proxy_are_refused() {
         (format!("GET http://[app.localhost]:{port}/"), "400"),
         (format!("GET http://[::1:{port}/"), "400"),
         (format!("GET http://::1:{port}/"), "400"),
-        (
-            format!("GET http://{}:{port}/", format!("{}aa", "a.".repeat(126))),
-            "400",
-        ),
+        (format!("GET http://{}aa:{port}/", "a.".repeat(126)), "400"),
         (
             format!("GET http://{}.localhost:{port}/", "a".repeat(64)),
             "400",
@@ -134,11 +128,34 @@ fn request_targets_that_are_not_for_a_proxy_are_refused() {
         (format!("CONNECT {target}/"), "400"),
         (format!("CONNECT {target}:443"), "400"),
         ("CONNECT *".to_owned(), "400"),
-    ];
-    for (request, expected) in table {
+    ]
+}
+
+#[test]
+fn request_targets_that_are_not_for_a_proxy_are_refused() {
+    let server = Server::http();
+    let target = on("app.localhost", &server);
+    let proxy = Proxy::start(&[&target], &[]);
+    let line = |line: &str| format!("{line} HTTP/1.1\r\nHost: {target}\r\n\r\n");
+    assert_eq!(
+        status(&proxy.exchange(&line(&format!("GET http://{target}/")))),
+        "200"
+    );
+    let table = unfit(&target, server.port);
+    for (request, expected) in table.into_iter().chain(odd(&target, server.port)) {
         let answer = proxy.exchange(&line(&request));
         assert_eq!(status(&answer), expected, "{request}: {answer}");
     }
+    assert_eq!(server.connections(), 1);
+}
+
+#[test]
+fn what_is_no_request_of_http_1_gets_400_or_nothing() {
+    let server = Server::http();
+    let target = on("app.localhost", &server);
+    let proxy = Proxy::start(&[&target], &[]);
+    let sound = format!("GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n");
+    assert_eq!(status(&proxy.exchange(&sound)), "200");
     for raw in [
         format!("GET http://{target}/\r\n\r\n"),
         format!("GET http://{target}/ HTTP/0.9\r\n\r\n"),

@@ -43,6 +43,10 @@ impl Random {
 }
 
 /// Calls `target` with what changes make of `samples`.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "says how long a test takes, not what is done"
+)]
 fn fuzz(target: impl Fn(&[u8]), samples: &[&[u8]], words: &[&[u8]]) {
     let setting = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let seconds = setting("SRT_FUZZ_SECONDS").map(Duration::from_secs);
