@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Some("hold") => hold(&args[2]),
         Some("relay") => serve_relay(&args[2]),
         Some("small") => serve_small(),
+        Some("forwarder") => serve_forwarder(&args[2]),
         Some("compare") => return compare(),
         _ => return world::enter(&["compare"]),
     }
@@ -48,106 +49,127 @@ fn main() -> ExitCode {
 
 fn compare() -> ExitCode {
     let origin = serve(origin);
-    let (relaying, relay) = start(&["relay", &origin]);
-    let relay = relay.as_str();
     let (answering, small) = start(&["small"]);
     let sandbox = Sandbox::new(&[&origin, &small]);
+    let mut lines = bytes(&sandbox, &origin);
+    lines.extend(rates(&sandbox, &small));
+    lines.push(Line {
+        what: "Pss of our processes, 32 tunnels open",
+        value: sandbox.memory(&origin),
+        unit: " MB",
+        limit: Limit::AtMost(12.0),
+    });
+    sandbox.remove();
+    stop(answering);
+    match publish("Proxies", &lines) {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    }
+}
 
-    let (mut direct, mut bare, mut through, mut cpu) = (vec![], vec![], vec![], vec![]);
-    let (mut bare_cpu, mut captured, mut captured_cpu) = (vec![], vec![], vec![]);
+fn line(what: &'static str, value: f64, limit: Limit) -> Line {
+    Line {
+        what,
+        value,
+        unit: "",
+        limit,
+    }
+}
+
+/// Carries 1 GiB in each way there is.
+fn bytes(sandbox: &Sandbox, origin: &str) -> Vec<Line> {
+    let (relaying, relay) = start(&["relay", origin]);
+    let (mut direct, mut bare, mut bare_cpu) = (vec![], vec![], vec![]);
+    let (mut tunnelled, mut tunnelled_cpu) = (vec![], vec![]);
+    let (mut captured, mut captured_cpu) = (vec![], vec![]);
     for _ in 0..ROUNDS {
-        direct.push(seconds(&mut this(&["download", &origin])));
+        direct.push(seconds(&mut this(&["download", origin])));
         let before = ticks(relaying.id()).unwrap_or(0.0);
-        bare.push(seconds(&mut this(&["download", relay])));
+        bare.push(seconds(&mut this(&["download", &relay])));
         bare_cpu.push(ticks(relaying.id()).unwrap_or(0.0) - before);
-        let (taken, used) = sandbox.timed(&["download", PROXY, &origin]);
-        through.push(taken);
-        cpu.push(used);
-        let (taken, used) = sandbox.timed(&["download", &origin]);
+        let (taken, used) = sandbox.timed(&["download", PROXY, origin]);
+        tunnelled.push(taken);
+        tunnelled_cpu.push(used);
+        let (taken, used) = sandbox.timed(&["download", origin]);
         captured.push(taken);
         captured_cpu.push(used);
     }
-    let (mut plain, mut proxied) = (vec![], vec![]);
-    for _ in 0..ROUNDS {
-        plain.push(seconds(&mut this(&["requests", &small])));
-        proxied.push(sandbox.timed(&["requests", PROXY, &small]).0);
-    }
-    let (direct, bare, through) = (median(direct), median(bare), median(through));
-    let captured = median(captured);
-    let (cpu, captured_cpu) = (median(cpu), median(captured_cpu));
-    let bare_cpu = median(bare_cpu);
-    let lines = [
-        Line {
-            what: "1 GiB through CONNECT / bare splice relay, speed",
-            value: bare / through,
-            unit: "",
-            limit: Limit::AtLeast(0.9),
-        },
-        Line {
-            what: "1 GiB captured / bare splice relay, speed",
-            value: bare / captured,
-            unit: "",
-            limit: Limit::AtLeast(0.9),
-        },
-        Line {
-            what: "1 GiB through CONNECT / direct loopback, speed",
-            value: direct / through,
-            unit: "",
-            limit: Limit::None,
-        },
-        Line {
-            what: "1 GiB captured / direct loopback, speed",
-            value: direct / captured,
-            unit: "",
-            limit: Limit::None,
-        },
+    stop(relaying);
+    let [direct, bare, tunnelled, captured] = [direct, bare, tunnelled, captured].map(median);
+    let [bare_cpu, tunnelled_cpu, captured_cpu] =
+        [bare_cpu, tunnelled_cpu, captured_cpu].map(median);
+    let speed = Limit::AtLeast(0.9);
+    let cpu = |what, value| Line {
+        what,
+        value,
+        unit: " s",
+        limit: Limit::None,
+    };
+    vec![
+        line(
+            "1 GiB through CONNECT / bare splice relay, speed",
+            bare / tunnelled,
+            speed,
+        ),
+        line(
+            "1 GiB captured / bare splice relay, speed",
+            bare / captured,
+            speed,
+        ),
+        line(
+            "1 GiB through CONNECT / direct loopback, speed",
+            direct / tunnelled,
+            Limit::None,
+        ),
+        line(
+            "1 GiB captured / direct loopback, speed",
+            direct / captured,
+            Limit::None,
+        ),
         // Absolute seconds say how fast this machine's loopback is; the bare relay is the least
         // any relay can use on it.
-        Line {
-            what: "CPU of the proxies for 1 GiB / bare splice relay",
-            value: cpu / bare_cpu,
-            unit: "",
-            limit: Limit::AtMost(1.5),
-        },
-        Line {
-            what: "CPU of the proxies for 1 GiB through CONNECT",
-            value: cpu,
-            unit: " s",
-            limit: Limit::AtMost(0.2),
-        },
-        Line {
-            what: "CPU of the proxies for 1 GiB captured",
-            value: captured_cpu,
-            unit: " s",
-            limit: Limit::AtMost(0.2),
-        },
-        Line {
-            what: "CPU of the bare relay for 1 GiB",
-            value: bare_cpu,
-            unit: " s",
-            limit: Limit::None,
-        },
-        Line {
-            what: "small requests on 32 connections / direct, rate",
-            value: median(plain) / median(proxied),
-            unit: "",
-            limit: Limit::AtLeast(0.5),
-        },
-        Line {
-            what: "Pss of our processes, 32 tunnels open",
-            value: sandbox.memory(&origin),
-            unit: " MB",
-            limit: Limit::AtMost(12.0),
-        },
-    ];
-    sandbox.remove();
-    stop(relaying);
-    stop(answering);
-    if publish("Proxies", &lines) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+        line(
+            "CPU of the proxies for 1 GiB through CONNECT / bare splice relay",
+            tunnelled_cpu / bare_cpu,
+            Limit::AtMost(1.2),
+        ),
+        line(
+            "CPU of the proxies for 1 GiB captured / bare splice relay",
+            captured_cpu / bare_cpu,
+            Limit::AtMost(1.2),
+        ),
+        cpu(
+            "CPU of the proxies for 1 GiB through CONNECT",
+            tunnelled_cpu,
+        ),
+        cpu("CPU of the bare relay for 1 GiB", bare_cpu),
+    ]
+}
+
+/// Makes small requests, each an answer of its own.
+fn rates(sandbox: &Sandbox, small: &str) -> Vec<Line> {
+    let (forwarding, forwarder) = start(&["forwarder", small]);
+    let (mut direct, mut bare, mut proxied) = (vec![], vec![], vec![]);
+    for _ in 0..ROUNDS {
+        direct.push(seconds(&mut this(&["requests", small])));
+        bare.push(seconds(&mut this(&["requests", &forwarder])));
+        proxied.push(sandbox.timed(&["requests", PROXY, small]).0);
     }
+    stop(forwarding);
+    let [direct, bare, proxied] = [direct, bare, proxied].map(median);
+    vec![
+        line(
+            "small requests on 32 connections / direct, rate",
+            direct / proxied,
+            Limit::AtLeast(0.5),
+        ),
+        line("bare forwarder / direct, rate", direct / bare, Limit::None),
+        line(
+            "small requests / bare forwarder, rate",
+            bare / proxied,
+            Limit::AtLeast(0.8),
+        ),
+    ]
 }
 
 /// Starts this program as a server in a process of its own; returns that and its address.
@@ -349,6 +371,32 @@ fn serve_small() {
             stream.set_nodelay(true).expect("it is TCP");
             let connection = hyper::server::conn::http1::Builder::new();
             tokio::task::spawn_local(connection.serve_connection(TokioIo::new(stream), answer));
+        }
+    });
+}
+
+/// The least that a proxy of two HTTP libraries can do: each request is passed on over the one
+/// connection to `origin` that goes with the client's, and nothing is looked at.
+fn serve_forwarder(origin: &str) {
+    on_one_thread(async {
+        let listener = tokio::net::TcpListener::bind((world::ADDRESS, 0)).await;
+        let listener = listener.expect("the world has it");
+        print_line(&listener.local_addr().expect("it is bound").to_string());
+        while let Ok((near, _)) = listener.accept().await {
+            near.set_nodelay(true).expect("it is TCP");
+            let far = AsyncStream::connect(origin).await.expect("it listens");
+            far.set_nodelay(true).expect("it is TCP");
+            let io = TokioIo::new(far);
+            let shaken = hyper::client::conn::http1::handshake(io).await;
+            let (sender, connection) = shaken.expect("nothing is sent yet");
+            tokio::task::spawn_local(connection);
+            let sender = std::rc::Rc::new(tokio::sync::Mutex::new(sender));
+            let forward = service_fn(move |request: Request<hyper::body::Incoming>| {
+                let sender = std::rc::Rc::clone(&sender);
+                async move { sender.lock().await.send_request(request).await }
+            });
+            let connection = hyper::server::conn::http1::Builder::new();
+            tokio::task::spawn_local(connection.serve_connection(TokioIo::new(near), forward));
         }
     });
 }

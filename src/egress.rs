@@ -21,6 +21,7 @@ mod pipe;
 mod pool;
 mod record;
 mod refusal;
+mod requested;
 #[cfg(feature = "socks")]
 mod socks;
 mod transparent;

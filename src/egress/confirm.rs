@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::close::linger;
 use super::hello::Reader;
+use super::requested;
 use crate::policy::network::{Denial, Hello, Permit};
 
 /// Why nothing of what the client sent went on.
@@ -24,18 +25,42 @@ pub(super) enum Held {
 #[derive(Debug)]
 pub(super) struct Mismatch {
     pub(super) denial: Denial,
-    /// The client expects to be answered in TLS.
-    speaks_tls: bool,
+    /// What the client expects to be answered in.
+    spoken: Spoken,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Spoken {
+    Tls,
+    Http,
+    Other,
+}
+
+impl Spoken {
+    fn of(hello: &Hello) -> Self {
+        match hello {
+            Hello::Named(_) | Hello::Nameless | Hello::Undecidable(_) => Self::Tls,
+            Hello::Requested(_) | Hello::Unclear(_) => Self::Http,
+            Hello::Other => Self::Other,
+        }
+    }
 }
 
 impl Mismatch {
-    /// Closes the client's connection, in its own language where that is TLS: a bare end would
-    /// be taken for a fault of the network.
+    /// Closes the client's connection, in its own language where that is known: a bare end
+    /// would be taken for a fault of the network.
     pub(super) async fn turn_away(self, client: TcpStream) {
-        if self.speaks_tls {
-            // One attempt: a client that does not even take this is not worth a wait.
-            let _sent = client.try_write(UNRECOGNIZED_NAME);
-        }
+        let misdirected;
+        let answer = match self.spoken {
+            Spoken::Tls => UNRECOGNIZED_NAME,
+            Spoken::Http => {
+                misdirected = misdirected_request(&self.denial);
+                misdirected.as_bytes()
+            }
+            Spoken::Other => &[],
+        };
+        // One attempt: a client that does not even take this is not worth a wait.
+        let _sent = client.try_write(answer);
         linger(client).await;
     }
 }
@@ -82,13 +107,46 @@ pub(super) async fn confirm(
             Err(error) => return Err(error.into()),
         }
     };
+    let hello = match hello {
+        // It says nothing of a host where it is no request either.
+        Hello::Other => request_in(near, &mut held, limit).await?,
+        tls => tls,
+    };
     match permit.confirm_hello(&hello) {
         Ok(()) => Ok(Bytes::from(held)),
         Err(denial) => Err(Held::Mismatch(Mismatch {
             denial,
-            speaks_tls: hello != Hello::Other,
+            spoken: Spoken::of(&hello),
         })),
     }
+}
+
+/// Reads on while `held` may be the head of a request. One that is not complete within `limit`,
+/// or ends, says nothing: other protocols may begin in the same way.
+async fn request_in(near: &TcpStream, held: &mut Vec<u8>, limit: Duration) -> Result<Hello, Held> {
+    let deadline = Some(Instant::now() + limit);
+    loop {
+        if let Some(found) = requested::read(held) {
+            return Ok(found);
+        }
+        match more(near, held, deadline).await {
+            Ok(0) => return Ok(Hello::Other),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Ok(Hello::Other),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The answer of RFC 9110, 15.5.20.
+fn misdirected_request(denial: &Denial) -> String {
+    let text = format!("srt: {}\n", denial.message());
+    format!(
+        "HTTP/1.1 421 Misdirected Request\r\nContent-Type: text/plain\r\n\
+         X-Proxy-Error: {}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{text}",
+        denial.proxy_error,
+        text.len()
+    )
 }
 
 /// Appends what comes next to `held`; 0 is the end.

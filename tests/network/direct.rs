@@ -315,7 +315,7 @@ for port in (80, 8080, 8081):
             assert_eq!(hits, 2, "{stdout}");
             // 7 is a connection that is refused, 98 a port that is taken.
             let expected = "80 0\n8080 0\n8081 7\n80 127.0.0.1 98\n80 0.0.0.0 98\n\
-                8080 127.0.0.1 98\n8080 0.0.0.0 98\n8081 127.0.0.1 bound\n8081 0.0.0.0 98\n";
+                8080 127.0.0.1 98\n8080 0.0.0.0 98\n8081 127.0.0.1 bound\n8081 0.0.0.0 bound\n";
             assert_eq!(stdout, expected);
             // What is not listed is not reached by that way either.
             let command = world
@@ -323,6 +323,53 @@ for port in (80, 8080, 8081):
                 .into_command(&["sh", "-c", script]);
             let hits = world.hits(|| drop(with_fault("EPERM", TABLES, &command)));
             assert_eq!(hits, 1);
+        },
+    );
+}
+
+#[test]
+fn a_plain_request_inside_must_name_the_host_it_was_allowed_for() {
+    in_a_world(
+        "direct::a_plain_request_inside_must_name_the_host_it_was_allowed_for",
+        |world| {
+            let listed = ["app.test:8080", "192.0.2.12:8080"];
+            let ways = [
+                "env -i curl -sS -m 5 -i -H \"Host: $2\" http://$1:8080/",
+                "curl -sS -m 5 -i -p --noproxy '' -H \"Host: $2\" http://$1:8080/",
+            ];
+            let table = [
+                ("app.test", "app.test:8080", true),
+                ("app.test", "APP.test.", true),
+                ("192.0.2.12", "192.0.2.12:8080", true),
+                ("app.test", "evil.test", false),
+                ("app.test", "evil.test:8080", false),
+                ("app.test", "app.test@evil.test", false),
+                ("192.0.2.12", "evil.test", false),
+            ];
+            for (way, (to, host, agrees)) in ways
+                .iter()
+                .flat_map(|way| table.iter().map(move |row| (way, *row)))
+            {
+                for required in [true, false] {
+                    let srt = world.srt(&listed, &[]);
+                    let srt = srt.set("network.requireHostMatch", required.into());
+                    let mut stdout = String::new();
+                    let requests = world.requests(|| {
+                        stdout = srt.run(&["sh", "-c", way, "sh", to, host]).stdout;
+                    });
+                    let passes = agrees || !required;
+                    // The connection is made before the client says anything.
+                    let asked = requests.iter().filter(|request| !request.head.is_empty());
+                    assert_eq!(
+                        asked.count(),
+                        usize::from(passes),
+                        "{way} {to} {host} {required}"
+                    );
+                    let is_told =
+                        stdout.contains("421 ") && stdout.contains("network.requireHostMatch");
+                    assert_eq!(is_told, !passes, "{way} {to} {host}: {stdout}");
+                }
+            }
         },
     );
 }

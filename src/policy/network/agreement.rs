@@ -12,7 +12,11 @@ pub enum Hello {
     Named(Host),
     /// A TLS hello without a name.
     Nameless,
-    /// Anything but TLS.
+    /// A plain HTTP request for one host.
+    Requested(Host),
+    /// A plain HTTP request of which nobody can say what host it is for; and why.
+    Unclear(&'static str),
+    /// Anything else.
     Other,
     /// TLS, for all that can be seen, of which nobody can say what host it names; and why.
     Undecidable(&'static str),
@@ -53,8 +57,13 @@ impl Permit {
             // A client that asks for an address has no name to send (RFC 6066, 3).
             Hello::Nameless if matches!(self.target.host, Host::Ip(_)) => return Ok(()),
             Hello::Nameless if is_https => "the TLS hello inside names no host".to_owned(),
-            Hello::Other if is_https => "what is sent inside is not TLS".to_owned(),
+            Hello::Other | Hello::Requested(_) | Hello::Unclear(_) if is_https => {
+                "what is sent inside is not TLS".to_owned()
+            }
             Hello::Nameless | Hello::Other => return Ok(()),
+            Hello::Requested(host) if self.is_meant_by(host) => return Ok(()),
+            Hello::Requested(host) => format!("the request inside is for {host}"),
+            Hello::Unclear(why) => format!("what is sent inside {why}"),
             Hello::Undecidable(why) => format!("the TLS hello inside {why}"),
         };
         Err(Denial::mismatch(&self.target, &what))
