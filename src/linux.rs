@@ -148,9 +148,11 @@ fn leave_names_to_be_asked_for(policy: &mut Policy) {
     if policy.network_mode == NetworkMode::Open || !policy.network.is_transparent() {
         return;
     }
-    let Ok(names) = std::fs::read_to_string(LOCAL_NAMES) else {
+    let Ok(names) = std::fs::read(LOCAL_NAMES) else {
         return;
     };
+    // Names are ASCII; comments need not be.
+    let names = String::from_utf8_lossy(&names);
     let left = policy.network.without_names_to_ask_for(&names);
     if let (Some(left), Ok(path)) = (left, RealPath::resolve(Path::new(LOCAL_NAMES))) {
         policy.filesystem.show_in_place(path, left);

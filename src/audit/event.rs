@@ -118,6 +118,9 @@ pub enum Code {
     /// The request needs something the proxies do not do: UDP, BIND.
     #[serde(rename = "net.command.unsupported")]
     CommandUnsupported,
+    /// As many connections are open as `network.limits.connections` allows.
+    #[serde(rename = "net.connection.limit")]
+    ConnectionLimit,
     /// No entry of `network.allowedDomains` matches the name that was asked for.
     #[serde(rename = "dns.name.unlisted")]
     NameUnlisted,

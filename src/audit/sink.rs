@@ -3,11 +3,12 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::MsgFlags;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -241,7 +242,7 @@ fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue, process: Option<&
     };
     // One write call a line, so that lines of several runs in one file never mix.
     let line = format!("{head},{event},\"process\":{process}}}\n");
-    if let Err(error) = writer.file.write_all(line.as_bytes())
+    if let Err(error) = write_whole(&writer.file, line.as_bytes())
         && !std::mem::replace(&mut writer.failed, true)
     {
         drop(writeln!(
@@ -251,6 +252,29 @@ fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue, process: Option<&
     }
     writer.seq += 1;
 }
+
+/// Writes a line, and waits for a reader who is slow, but not for one who stands still.
+fn write_whole(mut file: &File, mut line: &[u8]) -> io::Result<()> {
+    while !line.is_empty() {
+        match file.write(line) {
+            Ok(written) => line = &line[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                let mut fds = [PollFd::new(file.as_fd(), PollFlags::POLLOUT)];
+                match poll(&mut fds, PATIENCE) {
+                    Ok(0) => return Err(error),
+                    Ok(_) | Err(Errno::EINTR) => {}
+                    Err(errno) => return Err(errno.into()),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Longest that nothing may be read of a FIFO, in milliseconds.
+const PATIENCE: u16 = 30_000;
 
 fn send(line: &OwnedFd, event: &Event<'_>) {
     let Ok(body) = serde_json::value::to_raw_value(event) else {

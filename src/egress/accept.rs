@@ -58,7 +58,7 @@ pub(super) async fn captured(listener: TcpListener, proxy: Arc<Proxy>) {
         });
         tokio::spawn(super::transparent::serve(stream, proxy, slot));
     };
-    run(&proxy, accept, serve, drop).await;
+    run(&proxy, accept, serve, super::transparent::reset).await;
 }
 
 /// Serves the questions for names of every connection.
@@ -87,11 +87,22 @@ async fn run<C, A>(
 ) where
     A: Future<Output = io::Result<C>>,
 {
+    let mut is_full = false;
     loop {
         match accept().await {
             Ok(connection) => {
                 proxy.connected.notify_one();
-                match slot(&proxy.slots).await {
+                // The first over the limit waits for another to end; behind it none does, or
+                // each would wait for all before it.
+                let slot = match Arc::clone(&proxy.slots).try_acquire_owned() {
+                    Err(_) if !is_full => slot(&proxy.slots).await,
+                    at_once => at_once.ok(),
+                };
+                if slot.is_none() && !is_full {
+                    proxy.record_full();
+                }
+                is_full = slot.is_none();
+                match slot {
                     Some(slot) => serve(connection, slot),
                     None => turn_away(connection),
                 }

@@ -124,7 +124,8 @@ pub(super) async fn serve(mut stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) 
             break;
         };
         let framed = [&len.to_be_bytes(), answer.as_slice()].concat();
-        if stream.write_all(&framed).await.is_err() {
+        let written = timeout(PATIENCE, stream.write_all(&framed)).await;
+        if !matches!(written, Ok(Ok(()))) {
             break;
         }
     }

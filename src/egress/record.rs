@@ -90,6 +90,17 @@ impl Proxy {
         });
     }
 
+    /// Records that further connections are turned away.
+    pub(super) fn record_full(&self) {
+        let bound = self.network.limits().connections;
+        let reason = format!("{bound} connections are open, as network.limits.connections allows");
+        self.audit.record(&Event {
+            verdict: Some(Verdict::Failed),
+            detail: Some(detail("reason", &reason)),
+            ..Event::new(Kind::Net, Op::Connect.name(), Code::ConnectionLimit)
+        });
+    }
+
     /// Records that a name gets no address.
     pub(super) fn record_unresolved(&self, name: &str, denial: &Denial) {
         let code = match denial.rule() {

@@ -26,10 +26,15 @@ pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
             };
             proxy.carry(near, far, &permit).await;
         }
-        // One that is gone already cannot take the option, and need not.
-        None => drop(stream.set_zero_linger()),
+        None => reset(stream),
     }
     drop(slot);
+}
+
+/// Ends a connection as one that was never made ends.
+pub(super) fn reset(stream: TcpStream) {
+    // One that is gone already cannot take the option, and need not.
+    let _set = stream.set_zero_linger();
 }
 
 /// Connects to what the client meant; the record says why not.

@@ -13,6 +13,7 @@ use rustix::net::{
 const NLM_F_REQUEST: u16 = 0x1;
 const NLM_F_ACK: u16 = 0x4;
 const NLM_F_CREATE: u16 = 0x400;
+const NLM_F_APPEND: u16 = 0x800;
 const NLMSG_ERROR: u16 = 2;
 const NLA_F_NESTED: u16 = 0x8000;
 
@@ -31,9 +32,10 @@ struct Batch {
 }
 
 impl Batch {
-    /// Adds the request to create something, which the kernel answers.
+    /// Adds the request to create something behind what is there, which the kernel answers.
     fn create(&mut self, kind: u16, body: &[u8]) {
-        self.push(kind, NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK, body);
+        let flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_APPEND | NLM_F_ACK;
+        self.push(kind, flags, body);
         self.answers += 1;
     }
 

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use procfs::process;
 
@@ -17,11 +18,9 @@ pub(crate) struct Processes {
     last: Cell<Option<u32>>,
 }
 
-/// Most descriptors that are looked at for one socket: with more, nobody is named.
-const MOST_DESCRIPTORS: usize = 16_384;
-
-/// Most processes that are looked at.
-const MOST_PROCESSES: usize = 4096;
+/// How long one socket is looked for, while its holder and others wait. With so many processes
+/// or descriptors that it takes longer, nobody is named.
+const PATIENCE: Duration = Duration::from_millis(5);
 
 impl Processes {
     /// Takes the first process of a sandbox.
@@ -36,10 +35,10 @@ impl Processes {
     /// since those before it wait for it.
     pub(crate) fn owner_of(&self, inode: u64) -> Option<Process> {
         let socket = PathBuf::from(format!("socket:[{inode}]"));
-        let mut left = MOST_DESCRIPTORS;
-        let mut holds = |pid: &u32| holds(*pid, &socket, &mut left);
-        let found = self.last.get().filter(&mut holds).or_else(|| {
-            let all = self.all();
+        let deadline = Instant::now() + PATIENCE;
+        let holds = |pid: &u32| holds(*pid, &socket, deadline);
+        let found = self.last.get().filter(holds).or_else(|| {
+            let all = self.all(deadline);
             all.into_iter().rev().find(holds)
         });
         self.last.set(found);
@@ -47,10 +46,10 @@ impl Processes {
     }
 
     /// Lists every process, each behind the one that started it.
-    fn all(&self) -> Vec<u32> {
+    fn all(&self, deadline: Instant) -> Vec<u32> {
         let mut all = vec![self.init];
         let mut next = 0;
-        while let Some(pid) = all.get(next).filter(|_| all.len() < MOST_PROCESSES) {
+        while let Some(pid) = all.get(next).filter(|_| Instant::now() < deadline) {
             all.extend(children_of(*pid));
             next += 1;
         }
@@ -66,15 +65,15 @@ fn children_of(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-fn holds(pid: u32, socket: &Path, left: &mut usize) -> bool {
+fn holds(pid: u32, socket: &Path, deadline: Instant) -> bool {
     let Ok(descriptors) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return false;
     };
-    let mut descriptors = descriptors.flatten();
-    descriptors.any(|descriptor| {
-        *left = left.saturating_sub(1);
-        *left > 0 && fs::read_link(descriptor.path()).is_ok_and(|link| link == socket)
-    })
+    let in_time = descriptors
+        .flatten()
+        .take_while(|_| Instant::now() < deadline);
+    let mut links = in_time.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+    links.any(|link| link == socket)
 }
 
 /// Says what a process of a sandbox is, by the number it has there.

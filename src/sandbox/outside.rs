@@ -29,12 +29,24 @@ impl Helpers {
     ) -> Result<Self> {
         // This fork too comes before any thread: the child of a threaded process may only make
         // async-signal-safe calls until it execs; see fork(2).
+        let is_transparent = network.is_transparent();
         let proxies = match held.hand_off()? {
             Some(hand_off) => Some(Proxies::start(hand_off, network, audit)?),
             None => None,
         };
         let prepared = broker::prepare(held.stops_calls())?;
-        let broker = broker::start(prepared, held.trapped()?, sockets, audit)?;
+        let trapped = held.trapped()?;
+        if is_transparent
+            && trapped
+                .as_ref()
+                .is_some_and(|found| found.redirection.is_none())
+        {
+            audit.verbose(format_args!(
+                "programs that know no proxy are served on ports 22, 80, 443 and those of \
+                 `network.allowedDomains` alone: see `srt ctl doctor`"
+            ));
+        }
+        let broker = broker::start(prepared, trapped, sockets, audit)?;
         Ok(Self { proxies, broker })
     }
 

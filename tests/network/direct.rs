@@ -373,3 +373,49 @@ fn a_plain_request_inside_must_name_the_host_it_was_allowed_for() {
         },
     );
 }
+
+#[test]
+fn the_sandboxs_own_addresses_lead_to_its_own_servers() {
+    in_a_world(
+        "direct::the_sandboxs_own_addresses_lead_to_its_own_servers",
+        |world| {
+            let script = "import socket, threading
+def serve(family, host):
+    s = socket.create_server((host, 7777), family=family)
+    def answer():
+        while True: c, _ = s.accept(); c.sendall(b'own'); c.close()
+    threading.Thread(target=answer, daemon=True).start()
+serve(socket.AF_INET, '0.0.0.0'); serve(socket.AF_INET6, '::1')
+print(socket.create_connection(('192.0.2.10', 8080), 3).getpeername())
+def ask(to, source=None):
+    c = socket.create_connection(to, 3, source_address=source)
+    return c.recv(3)
+print(ask(('198.18.0.1', 7777)), ask(('127.0.0.1', 7777)), ask(('::1', 7777)))
+print(ask(('127.0.0.1', 7777), ('198.18.0.1', 0)), ask(('198.18.0.1', 7777), ('127.0.0.1', 0)))
+for to in (('198.18.0.1', 7778), ('fd00:7372:7400::1', 7778)):
+    try: print(ask(to))
+    except OSError as error: print(error.errno)
+c = socket.create_connection(('192.0.2.10', 8080), 3, source_address=('127.0.0.1', 0))
+c.sendall(b'GET / HTTP/1.0\\r\\nHost: 192.0.2.10:8080\\r\\n\\r\\n'); print(c.recv(15))";
+            let srt = world.srt(&["192.0.2.10:8080"], &[]);
+            let ran = srt.run(&["/usr/bin/python3", "-c", &script.replace("\\\\", "\\")]);
+            let expected = "('192.0.2.10', 8080)\nb'own' b'own' b'own'\nb'own' b'own'\n111\n111\n\
+                b'HTTP/1.1 200 OK'\n";
+            assert_eq!(ran.succeeds().stdout, expected);
+        },
+    );
+}
+
+#[test]
+fn a_half_closed_connection_is_remembered_as_long_as_an_open_one() {
+    in_a_world(
+        "direct::a_half_closed_connection_is_remembered_as_long_as_an_open_one",
+        |world| {
+            let times = "cd /proc/sys/net/netfilter && cat nf_conntrack_tcp_timeout_close_wait \
+                nf_conntrack_tcp_timeout_fin_wait";
+            let control = outside(times).succeeds().stdout;
+            assert_ne!(control, "432000\n432000\n");
+            assert_eq!(world.srt(&[], &[]).sh(times).stdout, "432000\n432000\n");
+        },
+    );
+}

@@ -57,9 +57,11 @@ async fn say(target: &str, bytes: &[u8]) -> (Vec<u8>, bool) {
 
 #[tokio::test]
 async fn on_port_443_nothing_but_tls_with_the_name_gets_through() {
-    let request = b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n";
+    let request = b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n";
     assert_eq!(say("a.test:80", request).await, (request.to_vec(), false));
     assert_eq!(say("a.test:443", request).await, (Vec::new(), true));
+    let other = b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n";
+    assert_eq!(say("a.test:80", other).await, (Vec::new(), true));
     assert_eq!(
         say("a.test:443", b"SSH-2.0-x\r\n").await,
         (Vec::new(), true)

@@ -58,6 +58,9 @@ pub(super) fn build(plan: &Plan) -> Result<Network, Failure> {
     let mut redirection = None;
     if let Some(capture) = &plan.capture {
         redirection = redirected(plan);
+        if redirection.is_some() {
+            remember_half_closed();
+        }
         listeners.extend(captured(capture, redirection.is_some())?);
     }
     open_low_ports();
@@ -114,6 +117,18 @@ fn redirected(plan: &Plan) -> Option<OwnedFd> {
     redirection.make().ok()?;
     Some(socket)
 }
+
+/// Has the kernel remember half-closed connections as long as open ones: it redirects none that
+/// it has forgotten. Where this cannot be written, such a connection ends after a minute.
+fn remember_half_closed() {
+    for state in ["close_wait", "fin_wait"] {
+        let file = format!("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_{state}");
+        let _written = std::fs::write(file, FIVE_DAYS);
+    }
+}
+
+/// In seconds; as long as the kernel remembers open connections by itself.
+const FIVE_DAYS: &str = "432000";
 
 /// Lets the command's servers have the ports below 1024: they are this namespace's own. Where
 /// `/proc/sys` cannot be written, such servers stay refused, as they are outside.

@@ -10,7 +10,7 @@ use super::{Line, ledger, lines};
 
 /// Number on x86_64, then on aarch64, of every call the profiles name; see
 /// `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl` of the kernel.
-const NUMBERS: [(&str, u32, u32); 125] = [
+const NUMBERS: [(&str, u32, u32); 132] = [
     ("_sysctl", 156, LACKS),
     ("acct", 163, 89),
     ("add_key", 248, 217),
@@ -52,6 +52,7 @@ const NUMBERS: [(&str, u32, u32); 125] = [
     ("ioctl", 16, 29),
     ("ioperm", 173, LACKS),
     ("iopl", 172, LACKS),
+    ("ioprio_set", 251, 30),
     ("kcmp", 312, 272),
     ("kexec_file_load", 320, 294),
     ("kexec_load", 246, 104),
@@ -97,6 +98,7 @@ const NUMBERS: [(&str, u32, u32); 125] = [
     ("pidfd_send_signal", 424, 424),
     ("pivot_root", 155, 41),
     ("prctl", 157, 167),
+    ("prlimit64", 302, 261),
     ("process_madvise", 440, 440),
     ("process_mrelease", 448, 448),
     ("process_vm_readv", 310, 270),
@@ -110,6 +112,10 @@ const NUMBERS: [(&str, u32, u32); 125] = [
     ("recvmsg", 47, 212),
     ("remap_file_pages", 216, 234),
     ("request_key", 249, 218),
+    ("sched_setaffinity", 203, 122),
+    ("sched_setattr", 314, 274),
+    ("sched_setparam", 142, 118),
+    ("sched_setscheduler", 144, 119),
     ("sendmmsg", 307, 269),
     ("sendmsg", 46, 211),
     ("sendto", 44, 206),
@@ -119,6 +125,7 @@ const NUMBERS: [(&str, u32, u32); 125] = [
     ("setdomainname", 171, 162),
     ("sethostname", 170, 161),
     ("setns", 308, 268),
+    ("setpriority", 141, 140),
     ("setsockopt", 54, 208),
     ("settimeofday", 164, 170),
     ("setxattr", 188, 5),
