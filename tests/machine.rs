@@ -160,6 +160,7 @@ fn gigabytes_of_output_reach_a_slow_reader_whole_and_stay_out_of_memory() {
     let more = output.read(&mut buffer).expect("it is a pipe");
     assert!(srt.wait().expect("it is our child").success());
     assert_eq!((read, more), (size, 0));
-    assert!((1..32 << 10).contains(&peak), "{peak} KiB");
+    // Of four processes in a debug build, whatever they share counted for each.
+    assert!((1..48 << 10).contains(&peak), "{peak} KiB");
     nothing_runs_in(&scratch);
 }

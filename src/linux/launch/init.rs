@@ -101,14 +101,18 @@ fn build(
 ) -> Result<(Option<ForBroker>, Option<OwnedFd>), Failure> {
     // First: until then this process has no id that may own or mount anything.
     namespaces::map_ids(plan.ids)?;
-    // While the host's /proc is there, through which ports are opened.
+    // While the host's /proc is there, of which what is about the network can be written.
+    if plan.network == NetworkMode::Filtered {
+        network::set_parameters();
+    }
+    // The modes of what is made are meant as they are written.
+    umask(Mode::empty());
+    rootfs::build(plan)?;
+    // Behind the mounts, for which descriptors may be few.
     let network = match plan.network {
         NetworkMode::Filtered => Some(network::build(plan)?),
         NetworkMode::Open => None,
     };
-    // The modes of what is made are meant as they are written.
-    umask(Mode::empty());
-    rootfs::build(plan)?;
     // The proxies get the only copies: when they are gone, a connection is refused instead of
     // waiting in a queue nobody serves.
     let proxies = match &network {

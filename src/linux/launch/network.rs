@@ -58,12 +58,8 @@ pub(super) fn build(plan: &Plan) -> Result<Network, Failure> {
     let mut redirection = None;
     if let Some(capture) = &plan.capture {
         redirection = redirected(plan);
-        if redirection.is_some() {
-            remember_half_closed();
-        }
         listeners.extend(captured(capture, redirection.is_some())?);
     }
-    open_low_ports();
     Ok(Network {
         listeners,
         redirection,
@@ -118,9 +114,14 @@ fn redirected(plan: &Plan) -> Option<OwnedFd> {
     Some(socket)
 }
 
-/// Has the kernel remember half-closed connections as long as open ones: it redirects none that
-/// it has forgotten. Where this cannot be written, such a connection ends after a minute.
-fn remember_half_closed() {
+/// Sets what the kernel has parameters for; each costs no more than is said here where it cannot
+/// be written.
+pub(super) fn set_parameters() {
+    // The ports below 1024 are this namespace's own: the command's servers may have them.
+    // Without it such servers stay refused, as they are outside.
+    let _written = std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
+    // Half-closed connections are remembered as long as open ones: none is redirected that is
+    // forgotten. Without it they end after a minute of silence.
     for state in ["close_wait", "fin_wait"] {
         let file = format!("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_{state}");
         let _written = std::fs::write(file, FIVE_DAYS);
@@ -129,12 +130,6 @@ fn remember_half_closed() {
 
 /// In seconds; as long as the kernel remembers open connections by itself.
 const FIVE_DAYS: &str = "432000";
-
-/// Lets the command's servers have the ports below 1024: they are this namespace's own. Where
-/// `/proc/sys` cannot be written, such servers stay refused, as they are outside.
-fn open_low_ports() {
-    let _written = std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0");
-}
 
 /// Turns the errors of a host without IPv6, or with IPv6 switched off, into nothing.
 fn where_there_is_v6(socket: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, Failure> {
