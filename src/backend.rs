@@ -65,11 +65,17 @@ pub trait Held {
     fn release(&mut self) -> Result<()>;
 
     /// Waits for the end of the command, and of everything it started. `on_readable` is
-    /// called whenever one of `watched` is readable, and once at the end.
+    /// called whenever one of `watched` is readable, and once at the end; `on_end` once the
+    /// command has ended, before what it left behind has.
     ///
     /// # Errors
     /// The sandbox can no longer be watched.
-    fn wait(self, watched: &[&OwnedFd], on_readable: &mut dyn FnMut()) -> Result<Outcome>;
+    fn wait(
+        self,
+        watched: &[&OwnedFd],
+        on_readable: &mut dyn FnMut(),
+        on_end: &mut dyn FnMut(),
+    ) -> Result<Outcome>;
 }
 
 /// How the command ended.

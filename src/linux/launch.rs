@@ -303,7 +303,12 @@ impl Held for Sandbox {
         }
     }
 
-    fn wait(self, watched: &[&OwnedFd], on_readable: &mut dyn FnMut()) -> Result<Outcome> {
+    fn wait(
+        self,
+        watched: &[&OwnedFd],
+        on_readable: &mut dyn FnMut(),
+        on_end: &mut dyn FnMut(),
+    ) -> Result<Outcome> {
         let mut watched: Vec<_> = watched.iter().map(AsFd::as_fd).collect();
         let outcome = loop {
             let own = [self.control.as_fd(), self.signals.as_fd()];
@@ -333,6 +338,7 @@ impl Held for Sandbox {
                 }
             }
         };
+        on_end();
         self.wait_for_end();
         if let Some(terminal) = &self.terminal {
             terminal.take_back();

@@ -248,6 +248,8 @@ fn listeners() -> Vec<(Role, u16)> {
 fn capture(network: &Network) -> Option<Capture> {
     let mut ports: Vec<u16> = vec![22, 80, 443];
     ports.extend(network.ports());
+    // First what stands together: ten thousand entries may be about one port.
+    ports.dedup();
     ports.sort_unstable();
     ports.dedup();
     let is_ours = |port: &u16| [HTTP_PORT, SOCKS_PORT, RESOLVER_PORT].contains(port);

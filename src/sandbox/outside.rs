@@ -62,9 +62,13 @@ impl Helpers {
         let watched: Vec<_> = lines.iter().map(|line| Line::descriptor(line)).collect();
         let processes = Processes::below(held.first_process());
         let owner_of = |socket| processes.owner_of(socket);
-        let outcome = held.wait(&watched, &mut || {
-            lines.iter().for_each(|line| line.record(audit, &owner_of));
-        })?;
+        let mut record = || lines.iter().for_each(|line| line.record(audit, &owner_of));
+        // Where nobody records, the proxies have nothing left to say: they end beside init.
+        let mut end = || match &self.proxies {
+            Some(proxies) if !audit.is_recording() => proxies.kill(),
+            _ => {}
+        };
+        let outcome = held.wait(&watched, &mut record, &mut end)?;
         if let Some(proxies) = &self.proxies {
             proxies.record_rest(audit);
         }

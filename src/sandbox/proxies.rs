@@ -79,6 +79,12 @@ impl Proxies {
         &self.line
     }
 
+    /// Ends them, without waiting for that.
+    pub(super) fn kill(&self) {
+        // One that has ended already needs no signal.
+        let _killed = rustix::process::pidfd_send_signal(&self.process, Signal::KILL);
+    }
+
     /// Records everything that is still to come, once the sandbox is gone: the proxies see its
     /// end and close the line.
     pub(super) fn record_rest(&self, audit: &Audit) {

@@ -1,7 +1,7 @@
 //! The acts that make a network of its own, and one that later versions will do.
 
 use std::io::Read;
-use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -92,19 +92,19 @@ fn ask_sockets(_: (u32, u32)) -> Result<(), Lack> {
 /// Makes every IPv4 address local, and connects to one of another machine.
 fn route_everything(_: (u32, u32)) -> Result<(), Lack> {
     routed(|routed| routed.v4)?;
-    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).on("bind")?;
-    let port = listener.local_addr().on("getsockname")?.port();
-    TcpStream::connect((ELSEWHERE, port))
-        .map(drop)
-        .on("connect")
+    connect_elsewhere(Ipv4Addr::UNSPECIFIED.into(), ELSEWHERE.into())
 }
 
 /// Makes every IPv6 address local, and connects to one of another machine.
 fn route_everything_v6(_: (u32, u32)) -> Result<(), Lack> {
     routed(|routed| routed.v6)?;
-    let listener = TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).on("bind")?;
+    connect_elsewhere(Ipv6Addr::UNSPECIFIED.into(), ELSEWHERE_V6.into())
+}
+
+fn connect_elsewhere(any: IpAddr, elsewhere: IpAddr) -> Result<(), Lack> {
+    let listener = TcpListener::bind((any, 0)).on("bind")?;
     let port = listener.local_addr().on("getsockname")?.port();
-    TcpStream::connect((ELSEWHERE_V6, port))
+    TcpStream::connect((elsewhere, port))
         .map(drop)
         .on("connect")
 }

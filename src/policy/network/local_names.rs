@@ -52,6 +52,10 @@ impl Network {
 
     /// Tells whether a name may be reached, though not as one of the sandbox itself.
     fn serves(&self, name: &str) -> bool {
+        // No entry can be a single label but `localhost`, which needs no look at the rules.
+        if !name.contains('.') {
+            return false;
+        }
         let host = Host::parse(name);
         host.is_ok_and(|host| !host.is_localhost() && self.check_any_port(&host).is_ok())
     }
