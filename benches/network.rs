@@ -149,7 +149,7 @@ fn compare(modules: &Path, idle: usize) -> ExitCode {
     ];
     settings.remove();
     plain.remove();
-    stop(serving);
+    drop(serving);
     match publish("Connections", &lines) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
@@ -192,12 +192,22 @@ fn rate(mut command: Command) -> f64 {
 }
 
 /// Starts a server in a process of its own that sends back what it gets.
-fn start_echo() -> (Child, String) {
+fn start_echo() -> (Server, String) {
     let mut command = Command::new(this());
     let serving = command.arg("echo").stdout(Stdio::piped()).spawn();
     let mut serving = serving.expect("it is this program");
     let line = line_of(&mut serving);
-    (serving, line)
+    (Server(serving), line)
+}
+
+/// A server in a process of its own, which ends with this.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let ended = self.0.kill().and_then(|()| self.0.wait());
+        ended.expect("it is our child");
+    }
 }
 
 fn line_of(child: &mut Child) -> String {
@@ -207,11 +217,6 @@ fn line_of(child: &mut Child) -> String {
         .read_line(&mut line)
         .expect("it prints a line");
     line.trim().to_owned()
-}
-
-fn stop(mut serving: Child) {
-    let ended = serving.kill().and_then(|()| serving.wait());
-    ended.expect("it is our child");
 }
 
 fn echo() {

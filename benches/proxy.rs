@@ -60,7 +60,7 @@ fn compare() -> ExitCode {
         limit: Limit::AtMost(12.0),
     });
     sandbox.remove();
-    stop(answering);
+    drop(answering);
     match publish("Proxies", &lines) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
@@ -84,9 +84,9 @@ fn bytes(sandbox: &Sandbox, origin: &str) -> Vec<Line> {
     let (mut captured, mut captured_cpu) = (vec![], vec![]);
     for _ in 0..ROUNDS {
         direct.push(seconds(&mut this(&["download", origin])));
-        let before = ticks(relaying.id()).unwrap_or(0.0);
+        let before = ticks(relaying.0.id()).unwrap_or(0.0);
         bare.push(seconds(&mut this(&["download", &relay])));
-        bare_cpu.push(ticks(relaying.id()).unwrap_or(0.0) - before);
+        bare_cpu.push(ticks(relaying.0.id()).unwrap_or(0.0) - before);
         let (taken, used) = sandbox.timed(&["download", PROXY, origin]);
         tunnelled.push(taken);
         tunnelled_cpu.push(used);
@@ -94,7 +94,7 @@ fn bytes(sandbox: &Sandbox, origin: &str) -> Vec<Line> {
         captured.push(taken);
         captured_cpu.push(used);
     }
-    stop(relaying);
+    drop(relaying);
     let [direct, bare, tunnelled, captured] = [direct, bare, tunnelled, captured].map(median);
     let [bare_cpu, tunnelled_cpu, captured_cpu] =
         [bare_cpu, tunnelled_cpu, captured_cpu].map(median);
@@ -155,7 +155,7 @@ fn rates(sandbox: &Sandbox, small: &str) -> Vec<Line> {
         bare.push(seconds(&mut this(&["requests", &forwarder])));
         proxied.push(sandbox.timed(&["requests", PROXY, small]).0);
     }
-    stop(forwarding);
+    drop(forwarding);
     let [direct, bare, proxied] = [direct, bare, proxied].map(median);
     vec![
         line(
@@ -173,7 +173,7 @@ fn rates(sandbox: &Sandbox, small: &str) -> Vec<Line> {
 }
 
 /// Starts this program as a server in a process of its own; returns that and its address.
-fn start(args: &[&str]) -> (Child, String) {
+fn start(args: &[&str]) -> (Server, String) {
     let mut serving = this(args)
         .stdout(Stdio::piped())
         .spawn()
@@ -183,14 +183,17 @@ fn start(args: &[&str]) -> (Child, String) {
     BufReader::new(stdout)
         .read_line(&mut address)
         .expect("it prints its address");
-    (serving, address.trim().to_owned())
+    (Server(serving), address.trim().to_owned())
 }
 
-fn stop(mut serving: Child) {
-    serving
-        .kill()
-        .and_then(|()| serving.wait())
-        .expect("it is our child");
+/// A server in a process of its own, which ends with this.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let ended = self.0.kill().and_then(|()| self.0.wait());
+        ended.expect("it is our child");
+    }
 }
 
 /// Accepts on a free port and serves each connection on a thread; returns the address.
@@ -299,9 +302,9 @@ fn connect(address: &str, target: Option<&str>) -> TcpStream {
 fn download(address: &str, target: Option<&str>) {
     let mut stream = connect(address, target);
     let start = Instant::now();
-    stream
-        .write_all(b"GET /large HTTP/1.1\r\nHost: o\r\n\r\n")
-        .expect("the origin reads");
+    let host = target.unwrap_or(address);
+    let head = format!("GET /large HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    stream.write_all(head.as_bytes()).expect("the origin reads");
     let mut buffer = vec![0; 1 << 20];
     let mut count = 0;
     while count < GIB {

@@ -31,7 +31,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, Scope};
 
 use tokio::runtime::Builder;
@@ -55,6 +55,32 @@ pub struct Listeners {
     pub resolver_datagrams: Vec<UdpSocket>,
     /// Who tells of the sockets on the other side, where anybody does.
     pub sockets: Option<Arc<dyn Sockets>>,
+    /// What is done before the first byte of a client is read.
+    pub before_first: BeforeFirst,
+}
+
+/// Something done once, by the only thread there is by then.
+#[derive(Default)]
+pub struct BeforeFirst(Mutex<Option<Box<dyn FnOnce() + Send>>>);
+
+impl BeforeFirst {
+    /// Takes what is to be done.
+    pub fn new(act: impl FnOnce() + Send + 'static) -> Self {
+        Self(Mutex::new(Some(Box::new(act))))
+    }
+
+    fn happen(&self) {
+        let act = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(act) = act {
+            act();
+        }
+    }
+}
+
+impl fmt::Debug for BeforeFirst {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BeforeFirst")
+    }
 }
 
 /// Tells of the sockets of those who connect.
@@ -84,6 +110,7 @@ struct Proxy {
     slots: Arc<Semaphore>,
     resolver: Arc<dns::Resolver>,
     sockets: Option<Arc<dyn Sockets>>,
+    before_first: Arc<BeforeFirst>,
     /// The client, for one that serves one alone.
     client: Option<Ends>,
     /// Told of every connection that is served.
@@ -101,7 +128,7 @@ struct Proxy {
 /// # Errors
 /// A listener cannot be used, or the event loop cannot be set up.
 pub fn serve(
-    listeners: Listeners,
+    mut listeners: Listeners,
     policy: Network,
     audit: Audit,
     stop: OwnedFd,
@@ -116,6 +143,7 @@ pub fn serve(
         slots: Arc::new(Semaphore::new(connections)),
         resolver: Arc::new(dns::Resolver::new(listeners.have_v6())),
         sockets: listeners.sockets.clone(),
+        before_first: Arc::new(std::mem::take(&mut listeners.before_first)),
         client: None,
         connected: Arc::default(),
         worker: 0,
@@ -250,6 +278,7 @@ impl Listeners {
             resolver: clone(&self.resolver)?,
             resolver_datagrams: Vec::new(),
             sockets: self.sockets.clone(),
+            before_first: BeforeFirst::default(),
         })
     }
 

@@ -91,6 +91,8 @@ async fn run<C, A>(
     loop {
         match accept().await {
             Ok(connection) => {
+                // While this is the only thread: others start for the first connection.
+                proxy.before_first.happen();
                 proxy.connected.notify_one();
                 // The first over the limit waits for another to end; behind it none does, or
                 // each would wait for all before it.

@@ -146,6 +146,10 @@ pub(super) async fn serve_datagrams(socket: UdpSocket, proxy: Arc<Proxy>) {
     };
     let mut buffer = vec![0; usize::from(u16::MAX)];
     loop {
+        if socket.readable().await.is_err() {
+            return;
+        }
+        proxy.before_first.happen();
         let received = socket
             .async_io(Interest::READABLE, || receive(&socket, &mut buffer))
             .await;

@@ -13,7 +13,7 @@ use rustix::process::{DumpableBehavior, Signal, WaitId, WaitIdOptions};
 
 use crate::audit::Audit;
 use crate::audit::line::Line;
-use crate::egress::{self, Ends, Listeners, Sockets};
+use crate::egress::{self, BeforeFirst, Ends, Listeners, Sockets};
 use crate::error::{Error, Kind, Result};
 use crate::linux::inet_diag::{InetDiag, Transport};
 use crate::linux::launch::{self, handoff, landlock, privileges};
@@ -133,6 +133,17 @@ fn serve(
         }
     }
     listeners.sockets = Some(Arc::new(Diag(InetDiag::new(handed_over.sockets))));
+    let verbosity = audit.verbosity();
+    listeners.before_first = BeforeFirst::new(move || {
+        if let Err(error) = shut_in() {
+            // Without proxies the network is closed.
+            let audit = Audit::none(verbosity);
+            audit.warn(format_args!(
+                "the proxies end, for they cannot be confined: {error}"
+            ));
+            sys::exit_now(1);
+        }
+    });
     let audit = audit.sent_over(line.try_clone()?);
     let ready = || tell(line, &[READY]);
     egress::serve(listeners, policy, audit, handed_over.sandbox, ready)
@@ -197,6 +208,13 @@ fn confine(keep: &[i32]) -> io::Result<()> {
     rustix::thread::set_no_new_privs(true)?;
     // Its memory holds what the sandbox's connections carry.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    Ok(())
+}
+
+/// Leaves this process what it needs to name hosts and to connect to them. Before the first byte
+/// of the sandbox is read and not at once, since it takes a tenth of a launch, and most commands
+/// send none.
+fn shut_in() -> io::Result<()> {
     landlock::restrict_to_reading(resolver_files())?;
     for filter in filter::of_proxies() {
         sys::install_seccomp(&filter.program())?;

@@ -266,3 +266,62 @@ fn nw_71_the_proxies_lead_to_no_proxy() {
         assert_eq!(judged.count(), 24, "one a request: {events}");
     });
 }
+
+#[test]
+fn their_process_is_confined_before_it_reads_the_first_byte() {
+    in_a_world(
+        "proxies::their_process_is_confined_before_it_reads_the_first_byte",
+        |world| {
+            for ask in [
+                "exec 3<>/dev/tcp/127.0.0.1/3128",
+                "exec 3<>/dev/tcp/127.0.0.1/1080",
+                "exec 3<>/dev/tcp/192.0.2.10/80",
+                "exec 3<>/dev/tcp/127.0.0.1/53",
+                "getent hosts evil.test",
+            ] {
+                let script = format!("{ask}; echo asked; read line");
+                let srt = world.srt(&["app.test"], &[]);
+                let mut command = srt.into_command(&["bash", "-c", &script]);
+                command.stdin(Stdio::piped()).stdout(Stdio::piped());
+                let mut srt = command.spawn().expect("srt is built");
+                let mut line = String::new();
+                BufReader::new(srt.stdout.take().expect("piped"))
+                    .read_line(&mut line)
+                    .expect("it is a pipe");
+                let status = proxies_of(srt.id());
+                drop(srt.stdin.take());
+                assert!(srt.wait().is_ok(), "{ask}");
+                for held in [
+                    "NoNewPrivs:\t1\n",
+                    "Seccomp:\t2\n",
+                    "Seccomp_filters:\t5\n",
+                    "CapEff:\t0000000000000000\n",
+                    "CapPrm:\t0000000000000000\n",
+                ] {
+                    assert!(status.contains(held), "{ask}: {held} is not in {status}");
+                }
+            }
+        },
+    );
+}
+
+/// Returns the status of the one child of a launcher that is in no pid namespace of its own, once
+/// it has a filter, or after a second.
+fn proxies_of(launcher: u32) -> String {
+    let children = format!("/proc/{launcher}/task/{launcher}/children");
+    let begun = std::time::Instant::now();
+    loop {
+        let pids = std::fs::read_to_string(&children).expect("it lives");
+        let statuses = pids.split_whitespace().filter_map(|pid| {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            let line = status.lines().find(|line| line.starts_with("NSpid:"))?;
+            (line.split_whitespace().count() == 2).then_some(status)
+        });
+        let status: String = statuses.collect();
+        let is_filtered = status.contains("Seccomp:\t2\n");
+        if is_filtered || begun.elapsed() > std::time::Duration::from_secs(1) {
+            return status;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
