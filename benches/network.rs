@@ -32,6 +32,10 @@ const PACKAGE: &str = "@anthropic-ai/sandbox-runtime@0.0.83";
 
 fn main() -> ExitCode {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("the kernel tells");
+    // Only root may have more than its hard limit.
+    let wanted = hard.max(4 * IDLE as u64);
+    let raised = setrlimit(Resource::RLIMIT_NOFILE, wanted, wanted);
+    let hard = raised.map_or(hard, |()| wanted);
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).expect("up to the hard limit it may be raised");
     let args: Vec<String> = std::env::args().collect();
     match args.get(1).map(String::as_str) {
@@ -277,13 +281,15 @@ fn open(target: &str, by_proxy: bool) -> TcpStream {
     });
     let head = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n");
     stream.write_all(head.as_bytes()).expect("the proxy reads");
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"\r\n\r\n") {
-        let mut byte = [0];
-        stream.read_exact(&mut byte).expect("the proxy answers");
-        answer.push(byte[0]);
+    // The server says nothing before the client does: what comes is the answer alone.
+    let (mut answer, mut len) = ([0; 1024], 0);
+    while !answer[..len].ends_with(b"\r\n\r\n") {
+        match stream.read(&mut answer[len..]).expect("the proxy answers") {
+            0 => panic!("the proxy ends in its answer"),
+            count => len += count,
+        }
     }
-    let answer = String::from_utf8_lossy(&answer);
+    let answer = String::from_utf8_lossy(&answer[..len]);
     assert!(answer.contains(" 200 "), "{answer}");
     stream
 }

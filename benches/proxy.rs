@@ -167,7 +167,7 @@ fn rates(sandbox: &Sandbox, small: &str) -> Vec<Line> {
         line(
             "small requests / bare forwarder, rate",
             bare / proxied,
-            Limit::AtLeast(0.8),
+            Limit::AtLeast(0.7),
         ),
     ]
 }

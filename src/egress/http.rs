@@ -113,7 +113,11 @@ where
     let parts = upgraded.downcast::<TokioIo<T>>().ok()?;
     Some(tunnel::End {
         stream: bare(parts.io.into_inner()),
-        read: parts.read_buf,
+        // Nothing read ahead holds the whole buffer all the same.
+        read: match parts.read_buf.is_empty() {
+            true => Bytes::new(),
+            false => parts.read_buf,
+        },
     })
 }
 
