@@ -54,21 +54,14 @@ fn begins_request(bytes: &[u8]) -> Option<bool> {
 }
 
 fn host_of(request: &Request<'_, '_>) -> Hello {
-    let mut hosts = request.headers.iter();
-    let mut hosts = hosts
-        .by_ref()
-        .filter(|header| header.name.eq_ignore_ascii_case("host"));
-    let (Some(host), None) = (hosts.next(), hosts.next()) else {
-        return match request
-            .headers
-            .iter()
-            .any(|header| header.name.eq_ignore_ascii_case("host"))
-        {
-            true => Hello::Unclear("is a request with more than one Host header"),
-            false => Hello::Other,
-        };
+    let headers = request.headers.iter();
+    let mut hosts = headers.filter(|header| header.name.eq_ignore_ascii_case("host"));
+    let host = match (hosts.next(), hosts.next()) {
+        (None, _) => return Hello::Other,
+        (Some(host), None) => host.value,
+        (Some(_), Some(_)) => return Hello::Unclear("is a request with more than one Host header"),
     };
-    let text = std::str::from_utf8(host.value).unwrap_or_default().trim();
+    let text = std::str::from_utf8(host).unwrap_or_default().trim();
     match Target::parse(text, Some(80)) {
         Ok(target) => Hello::Requested(target.host),
         Err(_) => Hello::Unclear("is a request whose Host header is no host"),
