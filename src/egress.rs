@@ -250,12 +250,14 @@ fn work(
 }
 
 impl Proxy {
-    /// Returns the proxy of one client, whose process the events name.
-    fn of_client(&self, client: impl FnOnce() -> io::Result<Ends>) -> Arc<Self> {
-        let client = self.audit.is_recording().then(client);
+    /// Returns the proxy of one client, whose process the events name, where there are any.
+    fn of_client(self: &Arc<Self>, client: impl FnOnce() -> io::Result<Ends>) -> Arc<Self> {
+        if !self.audit.is_recording() {
+            return Arc::clone(self);
+        }
         Arc::new(Self {
-            client: client.and_then(Result::ok),
-            ..self.clone()
+            client: client().ok(),
+            ..Self::clone(self)
         })
     }
 

@@ -257,6 +257,7 @@ fn write(writer: &Mutex<Writer>, time: &str, event: &RawValue, process: Option<&
 fn write_whole(mut file: &File, mut line: &[u8]) -> io::Result<()> {
     while !line.is_empty() {
         match file.write(line) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => line = &line[written..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
-use super::{Ends, Proxy};
+use super::{Ends, Proxy, transparent};
 
 /// One of the connections that may exist at a time; given back when dropped.
 pub(super) type Slot = OwnedSemaphorePermit;
@@ -50,15 +50,18 @@ pub(super) async fn socks(listener: TcpListener, proxy: Arc<Proxy>) {
 pub(super) async fn captured(listener: TcpListener, proxy: Arc<Proxy>) {
     let accept = async || listener.accept().await.map(|(stream, _)| stream);
     let serve = |stream: TcpStream, slot| {
+        let Ok(asked) = transparent::original_destination(&stream) else {
+            return transparent::reset(stream);
+        };
         let proxy = proxy.of_client(|| {
             Ok(Ends {
-                server: super::transparent::original_destination(&stream)?,
+                server: asked,
                 ..ends(&stream)?
             })
         });
-        tokio::spawn(super::transparent::serve(stream, proxy, slot));
+        tokio::spawn(transparent::serve(stream, asked, proxy, slot));
     };
-    run(&proxy, accept, serve, super::transparent::reset).await;
+    run(&proxy, accept, serve, transparent::reset).await;
 }
 
 /// Serves the questions for names of every connection.

@@ -22,17 +22,17 @@ use super::accept::Slot;
 use super::{Ends, Proxy};
 use crate::audit::event::Code;
 use crate::policy::hostname::{Host, Target};
-pub(super) use book::Book;
+use book::Book;
 use message::{Answer, Names, Refused};
 
 /// What the resolver knows beside the rules.
 #[derive(Debug, Default)]
 pub(super) struct Resolver {
-    pub(super) book: Book,
+    book: Book,
     /// Whether there are IPv6 addresses inside.
-    pub(super) has_v6: bool,
+    has_v6: bool,
     /// The name of this machine, which leads to its loopback.
-    pub(super) own_name: String,
+    own_name: String,
     /// Names whose refusal is recorded: they are asked for again and again.
     recorded: Mutex<HashSet<String>>,
 }

@@ -13,12 +13,12 @@ use super::record::Op;
 use super::{Proxy, tunnel};
 use crate::policy::network::Permit;
 
-/// Serves one connection to its end. One that is not let through is reset: the client took it
+/// Serves one connection to its end, meant for the address `asked`. One that is not let through is reset: the client took it
 /// for made already, and a plain end would look like an answer without content.
-pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
+pub(super) async fn serve(stream: TcpStream, asked: SocketAddr, proxy: Arc<Proxy>, slot: Slot) {
     // Answers are often small; a socket that refuses the option still works.
     let _set = stream.set_nodelay(true);
-    match connect(&stream, &proxy).await {
+    match connect(asked, &proxy).await {
         Some((far, permit)) => {
             let near = tunnel::End {
                 stream,
@@ -38,8 +38,7 @@ pub(super) fn reset(stream: TcpStream) {
 }
 
 /// Connects to what the client meant; the record says why not.
-async fn connect(stream: &TcpStream, proxy: &Proxy) -> Option<(TcpStream, Permit)> {
-    let asked = original_destination(stream).ok()?;
+async fn connect(asked: SocketAddr, proxy: &Proxy) -> Option<(TcpStream, Permit)> {
     // A connection within the sandbox that came to the port itself.
     if asked.ip().is_loopback() {
         return None;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Names by number, and numbers by name; a number is the end of an IPv4 address of
 /// 198.18.0.0/16 (RFC 2544: no network routes it) and of an IPv6 one.
 #[derive(Debug, Default)]
-pub(in crate::egress) struct Book(Mutex<Entries>);
+pub(super) struct Book(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -18,7 +18,7 @@ struct Entries {
 
 /// The addresses of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::egress) struct Addresses {
+pub(super) struct Addresses {
     pub(super) v4: Ipv4Addr,
     pub(super) v6: Ipv6Addr,
 }
@@ -63,7 +63,7 @@ impl Book {
     }
 
     /// Returns the name that an address stands for.
-    pub(in crate::egress) fn name_of(&self, address: IpAddr) -> Option<Arc<str>> {
+    pub(super) fn name_of(&self, address: IpAddr) -> Option<Arc<str>> {
         let number = match address {
             IpAddr::V4(v4) => {
                 let [a, b, high, low] = v4.octets();
