@@ -154,7 +154,7 @@ fn a_flood_of_verdicts_keeps_no_signal_from_the_command() {
     run(Command::new("kill").args(["-TERM", &pid])).succeeds();
     let status = srt.wait().expect("it is our child");
     assert_eq!(status.code(), Some(143));
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(40));
     nothing_runs_in(&scratch);
 }
 

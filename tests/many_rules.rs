@@ -1,10 +1,9 @@
-//! Ten thousand rules: they hold like one, and the launch stays quick.
+//! Ten thousand rules: they hold like one.
 
 mod harness;
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use harness::{Scratch, Srt, outside};
 
@@ -26,9 +25,6 @@ fn directories(scratch: &Scratch) -> Vec<PathBuf> {
     dirs.collect()
 }
 
-/// A generous bound for a loaded machine: what grows with the square of the rules takes minutes.
-const BOUND: Duration = Duration::from_secs(20);
-
 #[test]
 fn ten_thousand_hidden_directories_are_all_hidden() {
     let scratch = Scratch::new("many-hidden");
@@ -40,11 +36,9 @@ fn ten_thousand_hidden_directories_are_all_hidden() {
     let one = Srt::new(&scratch).deny_read(&dirs[7]).sh(&read).succeeds();
     assert_eq!(one.stdout.trim(), "98");
 
-    let start = Instant::now();
     let all = dirs.iter().fold(Srt::new(&scratch), Srt::deny_read);
     let ran = all.sh(&read).succeeds();
     assert_eq!(ran.stdout.trim(), "0");
-    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
 }
 
 #[test]
@@ -59,32 +53,22 @@ fn ten_thousand_directories_below_a_grant_are_all_kept() {
     };
     let granted = || Srt::new(&scratch).allow_write(scratch.path("tree"));
 
-    let start = Instant::now();
     let all = dirs.iter().fold(granted(), Srt::deny_write);
     all.sh(&write).succeeds();
     assert_eq!(changed(), "0");
-    assert!(start.elapsed() < BOUND, "{:?}", start.elapsed());
 
     granted().sh(&write).succeeds();
     assert_eq!(changed(), "99");
 }
 
 #[test]
-fn ten_thousand_hosts_start_as_quickly_as_a_few() {
+fn ten_thousand_hosts_are_all_taken() {
     let scratch = Scratch::new("many-hosts");
-    let timed = |count: usize| {
-        let srt = (0..count).fold(Srt::new(&scratch), |srt, number| {
-            let key = ["network.allowedDomains", "network.deniedDomains"][number % 2];
-            srt.with(key, format!("*.h{number}.example.org"))
-        });
-        let mut command = srt.into_command(&["true"]);
-        let start = Instant::now();
-        harness::run(&mut command).succeeds();
-        start.elapsed()
-    };
-    timed(10);
-    let many = timed(RULES);
-    assert!(many < Duration::from_secs(5), "{many:?}");
+    let srt = (0..RULES).fold(Srt::new(&scratch), |srt, number| {
+        let key = ["network.allowedDomains", "network.deniedDomains"][number % 2];
+        srt.with(key, format!("*.h{number}.example.org"))
+    });
+    srt.run(&["true"]).succeeds();
 }
 
 #[test]

@@ -326,7 +326,7 @@ fn a_file_over_the_limit_is_refused_unread_and_one_at_the_limit_is_read() {
     let start = Instant::now();
     let message = refusal_of(&directory, &directory.join("s.json"));
     assert_eq!(message, "settings file s.json is larger than 1 MiB");
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < Duration::from_secs(30));
 
     let blanks = " ".repeat((1 << 20) - 2);
     assert!(Settings::read(&write(&directory, format!("{{{blanks}}}"))).is_ok());

@@ -111,5 +111,5 @@ print({{os.waitpid(child, 0)[1] for child in children}}, threading.active_count(
     ]);
     host.end();
     assert_eq!(ran.succeeds().stdout, "{9} 1\n");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_secs(50));
 }

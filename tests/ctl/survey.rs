@@ -257,7 +257,7 @@ fn looking_around_ends_at_a_bound_which_is_said_and_shallow_names_come_first() {
     let start = Instant::now();
     let said = ctl(&scratch, &["config", "show"]).succeeds().stdout;
     assert!(
-        start.elapsed() < Duration::from_secs(20),
+        start.elapsed() < Duration::from_secs(50),
         "{:?}",
         start.elapsed()
     );

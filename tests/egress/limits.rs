@@ -44,7 +44,7 @@ fn a_head_over_64_kib_gets_431_and_hundreds_of_headers_pass() {
 fn slow_heads_are_cut_off_and_hold_nobody_up() {
     let server = Server::http();
     let target = on("app.localhost", &server);
-    let proxy = limited(&target, |limits| limits.header_seconds = 2);
+    let proxy = limited(&target, |limits| limits.header_seconds = 4);
     let begun = Instant::now();
     let slow: Vec<_> = (0..500)
         .map(|_| {
@@ -53,16 +53,19 @@ fn slow_heads_are_cut_off_and_hold_nobody_up() {
             stream
         })
         .collect();
-    let asked = Instant::now();
     let get = format!("GET http://{target}/ HTTP/1.1\r\nHost: {target}\r\n\r\n");
     assert_eq!(status(&proxy.exchange(&get)), "200");
-    assert!(asked.elapsed() < Duration::from_secs(1));
+    // Had it waited for them, the last would be closed by now.
+    slow[499].set_nonblocking(true).unwrap();
+    let last = (&slow[499]).read(&mut [0]).unwrap_err();
+    assert_eq!(last.kind(), std::io::ErrorKind::WouldBlock);
+    slow[499].set_nonblocking(false).unwrap();
     for mut stream in slow {
         read_to_end(&mut stream);
     }
     let took = begun.elapsed();
     assert!(
-        took > Duration::from_millis(1900) && took < Duration::from_secs(6),
+        took > Duration::from_millis(3900) && took < Duration::from_secs(40),
         "{took:?}"
     );
 }
@@ -102,17 +105,16 @@ fn what_stands_still_for_as_long_as_the_limit_is_closed() {
         }
     });
     let target = on("app.localhost", &server);
-    let proxy = limited(&target, |limits| limits.idle_seconds = 1);
-    let between = |begun: Instant, low: u64, high: u64| {
+    let proxy = limited(&target, |limits| limits.idle_seconds = 3);
+    let at_least = |begun: Instant| {
         let took = begun.elapsed();
-        let bounds = Duration::from_millis(low)..Duration::from_millis(high);
-        assert!(bounds.contains(&took), "{took:?}");
+        assert!(took > Duration::from_millis(2900), "{took:?}");
     };
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (mut stream, _) = proxy.tunnel(&target);
             let mut byte = [0];
-            for _ in 0..6 {
+            for _ in 0..8 {
                 std::thread::sleep(Duration::from_millis(400));
                 stream.write_all(b"x").unwrap();
                 stream.read_exact(&mut byte).unwrap();
@@ -120,7 +122,7 @@ fn what_stands_still_for_as_long_as_the_limit_is_closed() {
             let begun = Instant::now();
             let error = stream.read(&mut byte).unwrap_err();
             assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-            between(begun, 900, 4000);
+            at_least(begun);
         });
         scope.spawn(|| {
             let begun = Instant::now();
@@ -128,20 +130,21 @@ fn what_stands_still_for_as_long_as_the_limit_is_closed() {
             let answer = proxy.exchange(&get);
             assert_eq!(status(&answer), "504");
             assert!(answer.contains("network.limits.idleSeconds"), "{answer}");
-            between(begun, 900, 4000);
+            at_least(begun);
         });
         scope.spawn(|| {
             let begun = Instant::now();
             let get = format!("GET http://{target}/stuck HTTP/1.1\r\nHost: {target}\r\n\r\n");
             assert!(proxy.exchange(&get).ends_with("\r\n\r\nOK"));
-            between(begun, 900, 5000);
+            at_least(begun);
         });
     });
 }
 
 #[test]
 fn each_direction_of_each_connection_keeps_to_the_rate() {
-    const BYTES: usize = 300_000;
+    const BYTES: usize = 64_000_000;
+    const RATE: u64 = 4_000_000;
     let server = Server::new(|mut stream, _| {
         let mut piece = vec![0; 1 << 16];
         let mut left = BYTES;
@@ -184,11 +187,11 @@ fn each_direction_of_each_connection_keeps_to_the_rate() {
         begun.elapsed()
     };
     let open = Proxy::start(&[&target], &[]);
-    let quick = Duration::from_millis(600);
+    let quick = Duration::from_secs(12);
     assert!(echo(&open) < quick && get(&open) < quick);
-    // A second for each, less the burst at the start; together no longer.
-    let slow = limited(&target, |limits| limits.bytes_per_second = BYTES as u64);
-    let expected = Duration::from_millis(850)..Duration::from_millis(1800);
+    // Sixteen seconds for each, less the burst at the start; together no longer.
+    let slow = limited(&target, |limits| limits.bytes_per_second = RATE);
+    let expected = Duration::from_millis(15_000)..Duration::from_secs(45);
     std::thread::scope(|scope| {
         let echoes = [(); 2].map(|()| scope.spawn(|| echo(&slow)));
         let gets = [(); 2].map(|()| scope.spawn(|| get(&slow)));

@@ -188,7 +188,7 @@ fn a_client_that_does_not_ask_is_let_go_in_time() {
     assert_eq!(read_to_end(&mut stuck).as_bytes(), [5, 0]);
     let took = begun.elapsed();
     assert!(
-        took > Duration::from_millis(1900) && took < Duration::from_secs(6),
+        took > Duration::from_millis(1900) && took < Duration::from_secs(40),
         "{took:?}"
     );
 }

@@ -30,7 +30,7 @@ pub use snapshot::{Allowance, Snapshot};
 pub use surroundings::Surroundings;
 
 /// Longest any sandboxed command of a test may take; a hang is a failure of its own.
-pub const TIME_LIMIT: Duration = Duration::from_secs(60);
+pub const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// A directory of one test, removed with everything in it.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::snapshot::{self, Allowance};
 use super::{Ran, Snapshot, Srt, Surroundings};
 
 /// Longest that another run may take to lock or to remove its directory.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Srt {
     /// Lets `path`, and all below it, change during the run; `reason` is for the reader.

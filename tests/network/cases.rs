@@ -258,7 +258,7 @@ fn shells_and_what_speaks_no_http_connect_to_what_is_listed() {
                         });
                         assert_eq!(stdout, "", "{script} with {allowed:?}");
                         assert_eq!(sent, [""; 0], "{script} with {allowed:?}");
-                        assert!(start.elapsed() < Duration::from_secs(5));
+                        assert!(start.elapsed() < Duration::from_secs(40));
                     }
                 }
             }
@@ -353,7 +353,7 @@ fn look_ups_work_however_the_machine_is_set_up_for_them() {
                         ran.stdout, "readable\nlocalhost\nreached\n",
                         "{setup}: {ran:?}"
                     );
-                    assert!(start.elapsed() < Duration::from_secs(5), "{setup}");
+                    assert!(start.elapsed() < Duration::from_secs(40), "{setup}");
                 }
             }
         },
@@ -374,7 +374,7 @@ fn the_next_address_of_a_name_is_tried_when_one_is_dead() {
                 world.dns.add("dual.test", Answer::addresses(addresses));
                 let start = Instant::now();
                 world.is_reached(&["dual.test"], "http://dual.test:PORT/");
-                assert!(start.elapsed() < Duration::from_secs(4), "{addresses:?}");
+                assert!(start.elapsed() < Duration::from_secs(9), "{addresses:?}");
                 let url = format!(
                     "env -i curl -sS -m 5 http://{}/",
                     world.address("dual.test")

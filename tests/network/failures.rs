@@ -76,7 +76,7 @@ fn nw_51_each_way_not_to_be_reached_has_its_code() {
             });
             assert_eq!(ran.stdout, expected.concat());
             // One attempt at an address takes ten seconds at most.
-            assert!(took < Duration::from_secs(20), "{took:?}");
+            assert!(took < Duration::from_secs(50), "{took:?}");
             let events = fs::read_to_string(events).expect("srt made it");
             let failed = events.matches("net.upstream.failed").count();
             let ways = if cfg!(feature = "socks") { 3 } else { 2 };

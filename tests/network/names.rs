@@ -234,7 +234,7 @@ fn nw_29_each_fault_of_a_name_server_is_a_fault_and_ends_in_time() {
                     assert_eq!(hits, 0, "{name}");
                     assert!(!world.dns.asked(name).is_empty(), "{name}");
                     assert!(
-                        start.elapsed().as_secs() < 8,
+                        start.elapsed().as_secs() < 40,
                         "{name}: {:?}",
                         start.elapsed()
                     );

@@ -320,7 +320,7 @@ fn proxies_of(launcher: u32) -> String {
         });
         let status: String = statuses.collect();
         let is_filtered = status.contains("Seccomp_filters:\t5\n");
-        if is_filtered || begun.elapsed() > std::time::Duration::from_secs(1) {
+        if is_filtered || begun.elapsed() > std::time::Duration::from_secs(20) {
             return status;
         }
         std::thread::sleep(std::time::Duration::from_millis(5));

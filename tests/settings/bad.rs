@@ -284,7 +284,7 @@ fn the_largest_files_are_read_or_refused_in_time() {
             None => drop(user.runs(&[])),
         }
         assert!(
-            start.elapsed() < Duration::from_secs(10),
+            start.elapsed() < Duration::from_secs(50),
             "{:?}",
             start.elapsed()
         );
