@@ -1,5 +1,6 @@
 //! The event stream: every verdict, one JSON object a line.
 
+pub(crate) mod code;
 pub mod event;
 pub(crate) mod line;
 pub mod sink;

@@ -1,10 +1,11 @@
-//! What one event says, and the table of codes it may carry.
+//! What one event says.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::code::Code;
 use crate::settings::Origin;
 
 /// One recorded decision or turn of the run. [`crate::Audit`] adds time, sequence and run id.
@@ -29,6 +30,9 @@ pub struct Event<'a> {
     /// The socket it asked over, by its inode, for the launcher to find the process.
     #[serde(skip)]
     pub socket: Option<u64>,
+    /// The settings decided it here, and the kernel by itself: it may have come out otherwise.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub predicted: bool,
     /// The setting that would allow it.
     pub suggest: Option<Suggest<'a>>,
     /// What this kind of event adds, inlined: `asked` and `enforced`, or `status`.
@@ -48,6 +52,7 @@ impl<'a> Event<'a> {
             rule: None,
             process: None,
             socket: None,
+            predicted: false,
             suggest: None,
             detail: None,
         }
@@ -64,8 +69,14 @@ pub enum Kind {
     Net,
     /// A question for a name.
     Dns,
-    /// A connection to a Unix socket of the host.
+    /// A read or a write of a file that the rules refuse.
+    File,
+    /// A socket that reaches out otherwise: to a Unix socket of the host, raw, by datagrams.
     Socket,
+    /// A program that was started.
+    Exec,
+    /// A limit that ended the run or a call of it.
+    Limit,
     /// A protection the settings switch off.
     Weakening,
 }
@@ -80,92 +91,6 @@ pub enum Verdict {
     Denied,
     /// It was allowed and then failed for another reason.
     Failed,
-}
-
-/// Why, as `kind.subject.cause`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub enum Code {
-    /// The sandbox stands and the command is about to start.
-    #[serde(rename = "lifecycle.run.start")]
-    RunStart,
-    /// The command did not run.
-    #[serde(rename = "lifecycle.run.refused")]
-    RunRefused,
-    /// The command ended.
-    #[serde(rename = "lifecycle.run.end")]
-    RunEnd,
-    /// The host is listed and the address passed.
-    #[serde(rename = "net.host.listed")]
-    HostListed,
-    /// No entry of `network.allowedDomains` matches.
-    #[serde(rename = "net.host.unlisted")]
-    HostUnlisted,
-    /// An entry of `network.deniedDomains` matches.
-    #[serde(rename = "net.host.denied")]
-    HostDenied,
-    /// The host or the request cannot be understood in one way only.
-    #[serde(rename = "net.request.malformed")]
-    RequestMalformed,
-    /// The name leads to an address that is out of bounds.
-    #[serde(rename = "net.address.denied")]
-    AddressDenied,
-    /// What is said inside the connection names another host, or none that can be told.
-    #[serde(rename = "net.host.mismatch")]
-    HostMismatch,
-    /// The host is allowed and could not be reached.
-    #[serde(rename = "net.upstream.failed")]
-    UpstreamFailed,
-    /// The request needs something the proxies do not do: UDP, BIND.
-    #[serde(rename = "net.command.unsupported")]
-    CommandUnsupported,
-    /// As many connections are open as `network.limits.connections` allows.
-    #[serde(rename = "net.connection.limit")]
-    ConnectionLimit,
-    /// No entry of `network.allowedDomains` matches the name that was asked for.
-    #[serde(rename = "dns.name.unlisted")]
-    NameUnlisted,
-    /// An entry of `network.deniedDomains` matches the name that was asked for.
-    #[serde(rename = "dns.name.denied")]
-    NameDenied,
-    /// The question is for what is not a host's name.
-    #[serde(rename = "dns.query.malformed")]
-    QueryMalformed,
-    /// The question is for other records than addresses.
-    #[serde(rename = "dns.query.type")]
-    QueryType,
-    /// An entry of `network.allowUnixSockets` covers the socket.
-    #[serde(rename = "socket.path.listed")]
-    SocketListed,
-    /// No entry of `network.allowUnixSockets` covers the socket.
-    #[serde(rename = "socket.path.unlisted")]
-    SocketUnlisted,
-    /// `network.allowAllUnixSockets` opens every socket.
-    #[serde(rename = "weakening.sockets.all")]
-    SocketsAll,
-    /// `network.mode` shares the host's network.
-    #[serde(rename = "weakening.network.open")]
-    NetworkOpen,
-    /// `network.allowPrivateNetworks` lets names lead to private addresses.
-    #[serde(rename = "weakening.network.private")]
-    NetworkPrivate,
-    /// `network.requireHostMatch` is off: requests may name another host than was judged.
-    #[serde(rename = "weakening.network.hostmatch")]
-    HostsUnmatched,
-    /// `filesystem.disabled` switches the rules for files off.
-    #[serde(rename = "weakening.filesystem.disabled")]
-    FilesOpen,
-    /// `filesystem.protectSecrets` shows the stores of secrets.
-    #[serde(rename = "weakening.filesystem.secrets")]
-    SecretsShown,
-    /// `allowNestedUserNamespaces` lets user namespaces be made, without mounts.
-    #[serde(rename = "weakening.nesting.userns")]
-    NestingUserns,
-    /// `allowNestedUserNamespaces` lets mounts be made; Landlock leaves files alone.
-    #[serde(rename = "weakening.nesting.mounts")]
-    NestingMounts,
-    /// A run inside a sandbox, without namespaces of its own.
-    #[serde(rename = "weakening.nested.inner")]
-    NestedInner,
 }
 
 /// The rule that decided, and where it stands.
@@ -205,11 +130,40 @@ pub struct Process {
     pub arg1: Option<String>,
 }
 
-/// The setting that would allow what was refused.
-#[derive(Debug, Clone, Serialize)]
+/// The change of settings that would allow what was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Suggest<'a> {
     /// Key of the settings file.
     pub key: &'static str,
     /// Entry to add to it.
-    pub add: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub add: Option<Cow<'a, str>>,
+    /// Entry to take out of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remove: Option<Cow<'a, str>>,
+    /// What has to be changed beside it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<Self>,
+}
+
+impl<'a> Suggest<'a> {
+    /// Suggests to add an entry.
+    pub fn adding(key: &'static str, entry: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            key,
+            add: Some(entry.into()),
+            remove: None,
+            also: Vec::new(),
+        }
+    }
+
+    /// Suggests to take an entry out.
+    pub fn removing(key: &'static str, entry: impl Into<Cow<'a, str>>) -> Self {
+        Self {
+            key,
+            add: None,
+            remove: Some(entry.into()),
+            also: Vec::new(),
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::audit::event::Suggest;
 use crate::settings::{Entry, Layer, Origin};
 
 /// One change of one list.
@@ -32,6 +33,21 @@ impl Change {
             entry: entry.text.clone(),
             origin: entry.origin.clone(),
         }
+    }
+}
+
+impl Change {
+    /// Returns what an event says of the changes that have to be made together.
+    pub fn suggest(changes: &[Self]) -> Option<Suggest<'_>> {
+        let mut suggests = changes.iter().map(|change| match change {
+            Self::Add { key, entry, .. } => Suggest::adding(key, entry),
+            Self::Remove { entry, origin } => Suggest::removing(origin.key, entry),
+        });
+        let first = suggests.next()?;
+        Some(Suggest {
+            also: suggests.collect(),
+            ..first
+        })
     }
 }
 

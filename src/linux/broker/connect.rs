@@ -202,10 +202,7 @@ fn side_of(
         let add = path.to_string_lossy();
         let denied = Event {
             verdict: Some(Verdict::Denied),
-            suggest: Some(Suggest {
-                key: "network.allowUnixSockets",
-                add: &add,
-            }),
+            suggest: Some(Suggest::adding("network.allowUnixSockets", add)),
             ..Event::new(Kind::Socket, CONNECT, Code::SocketUnlisted)
         };
         record(broker, caller, &path, denied);

@@ -47,10 +47,7 @@ impl Denial {
     /// Returns the entry that would allow it, for the event stream only: it may be the address.
     pub fn suggest(&self) -> Option<event::Suggest<'_>> {
         let add = self.suggest.as_deref()?;
-        Some(event::Suggest {
-            key: "network.allowedDomains",
-            add,
-        })
+        Some(event::Suggest::adding("network.allowedDomains", add))
     }
 
     /// Returns what kind of address the name led to, where that is the reason.
