@@ -86,7 +86,10 @@ fn a_miss_on_the_apex_of_a_wildcard_says_so() {
          itself; add `a.test`"
     );
     assert_eq!(
-        any_port.suggest().map(|suggest| suggest.add),
+        any_port
+            .suggest()
+            .and_then(|suggest| suggest.add)
+            .as_deref(),
         Some("a.test")
     );
     let https = refused("*.a.test:443");
@@ -344,7 +347,10 @@ fn a_refusal_names_host_rule_and_setting() {
          add `no.test:443` to allow it"
     );
     assert_eq!(
-        unlisted.suggest().map(|suggest| suggest.add),
+        unlisted
+            .suggest()
+            .and_then(|suggest| suggest.add)
+            .as_deref(),
         Some("no.test:443")
     );
     assert_eq!(unlisted.proxy_error, "blocked-by-allowlist");
@@ -373,7 +379,7 @@ fn a_refused_address_is_told_to_the_events_and_not_to_the_client() {
         denial.message()
     );
     assert_eq!(
-        denial.suggest().map(|suggest| suggest.add),
+        denial.suggest().and_then(|suggest| suggest.add).as_deref(),
         Some("10.9.8.7:443")
     );
     assert_eq!(denial.range(), Some("a private address"));
