@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, Parser, ValueHint, value_parser};
 
-use crate::audit::sink::Verbosity;
+use crate::audit::Verbosity;
 use crate::error::{Error, Kind, Result};
 use crate::settings::quoted;
 pub use layers::LayerFlags;

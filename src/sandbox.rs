@@ -10,6 +10,7 @@ mod patience;
 mod proxies;
 
 use std::mem::ManuallyDrop;
+use std::path::PathBuf;
 
 use crate::audit::Audit;
 use crate::backend::{Backend, Command, Held, Outcome};
@@ -93,7 +94,9 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     let backend = Linux::new(command, settings.nested)?;
     patience::refuse_endless(&settings, host, backend.mounts())?;
     let mut policy = directories::policy(&settings, host, audit)?;
-    policy.filesystem.protect_files(audit.path(), host)?;
+    let written = audit.paths();
+    let written = written.iter().map(PathBuf::as_path);
+    policy.filesystem.protect_files(written, host)?;
     backend.fit(&mut policy)?;
     events::announce(&settings, &policy, backend.place(), audit);
     let plan = backend.plan(&mut policy, host, command)?;

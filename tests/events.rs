@@ -177,7 +177,7 @@ fn events_that_no_longer_fit_on_the_disk_are_said_once() {
     let ran = ran.succeeds();
     assert_eq!(
         ran.stderr
-            .matches("srt: warning: cannot write events: ")
+            .matches("srt: warning: cannot write events to ")
             .count(),
         1,
         "{}",

@@ -185,7 +185,7 @@ fn an_upward_arrow_is_found() {
         violation("policy::host", "sandbox::run").as_deref(),
         Some("policy::host uses sandbox::run: policy may not use sandbox")
     );
-    let only_origin = violation("audit::sink", "settings::Settings");
+    let only_origin = violation("audit::recorder", "settings::Settings");
     assert!(only_origin.is_some());
 }
 

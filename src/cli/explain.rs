@@ -15,7 +15,7 @@ use super::LayerFlags;
 use super::ctl::{Answer, print};
 use super::usage;
 use crate::audit::Audit;
-use crate::audit::sink::Verbosity;
+use crate::audit::Verbosity;
 use crate::error::Result;
 use crate::policy::filesystem::Right;
 use crate::policy::{Host, Policy};

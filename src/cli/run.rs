@@ -2,11 +2,10 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{CommandLine, RunOptions, ctl};
-use crate::audit::Audit;
-use crate::audit::sink::Verbosity;
+use crate::audit::{Audit, Sink, Verbosity};
 use crate::backend::{Command, Outcome};
 use crate::error::{Error, Kind, Result};
 use crate::policy::Host;
@@ -23,11 +22,9 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
     let mut host = Host::read()?;
     let caller_cwd = host.cwd.clone();
     let verbosity = verbosity(&options, &host);
-    let audit = match &options.events {
-        Some(path) if !options.dry_run => {
-            Audit::to_file(&caller_cwd.join(path), &run_id()?, verbosity)?
-        }
-        _ => Audit::none(verbosity),
+    let audit = match options.dry_run {
+        true => Audit::none(verbosity),
+        false => Audit::new(&run_id()?, sinks(&options, &caller_cwd)?, verbosity),
     };
     let entered = options.cwd.as_deref().map_or(Ok(()), |cwd| host.enter(cwd));
     let settings = entered.and_then(|()| options.layers.load(&host, &caller_cwd));
@@ -37,6 +34,7 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
         return Ok(Outcome::Exited(0));
     }
     let ran = sandbox::run(settings, &host, &command, &audit);
+    audit.finish();
     ran.map_err(|error| match own_word(&error, &command) {
         Some(word) => error.with_hint(format!("srt's own word is `srt ctl {word}`")),
         None => error,
@@ -48,6 +46,14 @@ fn own_word<'a>(error: &Error, command: &'a Command) -> Option<&'a str> {
     let word = command.argv.first()?.to_str()?;
     let is_own = error.kind() == Kind::NotFound && command.shell_string.is_none();
     (is_own && ctl::is_word(word)).then_some(word)
+}
+
+fn sinks(options: &RunOptions, cwd: &Path) -> Result<Vec<Sink>> {
+    let file = options
+        .events
+        .iter()
+        .map(|path| Sink::file(&cwd.join(path)));
+    file.collect()
 }
 
 fn verbosity(options: &RunOptions, host: &Host) -> Verbosity {

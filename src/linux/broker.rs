@@ -133,12 +133,7 @@ impl Broker {
         })
     }
 
-    /// Ends its threads, and does `meanwhile` again and again what they may wait for.
-    pub(crate) fn end(self, meanwhile: impl Fn()) {
-        self.end_threads(meanwhile);
-    }
-
-    fn end_threads(&self, meanwhile: impl Fn()) {
+    fn end_threads(&self) {
         self.0.is_over.store(true, Ordering::Relaxed);
         loop {
             let workers = self.0.workers();
@@ -152,7 +147,6 @@ impl Broker {
                 let _ended = pthread_kill(thread.as_pthread_t(), INTERRUPTION);
             }
             drop(workers);
-            meanwhile();
             std::thread::sleep(Duration::from_micros(200));
         }
     }
@@ -286,6 +280,6 @@ impl Worker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.end_threads(|| {});
+        self.end_threads();
     }
 }

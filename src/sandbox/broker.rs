@@ -1,10 +1,8 @@
 //! The broker's threads: they act for the command, with the caller's rights and no more.
 
 use std::io;
-use std::time::Duration;
 
 use crate::audit::Audit;
-use crate::audit::line::Line;
 use crate::error::{Error, Kind, Result};
 use crate::linux::broker::{Broker, Ends, Prepared};
 use crate::linux::launch::control::Trapped;
@@ -13,16 +11,9 @@ use crate::linux::launch::privileges;
 use crate::linux::netlink::capture::Redirection;
 use crate::policy::sockets::Sockets;
 
-/// The broker, where calls are stopped, and where its events arrive.
+/// The broker, where calls are stopped.
 #[derive(Debug)]
-pub(super) struct Running {
-    // First to be dropped: the end of a broker waits for threads that may wait to send.
-    events: Line,
-    broker: Option<Broker>,
-}
-
-/// How long the last event may take once no thread is left to send one.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) struct Running(Option<Broker>);
 
 /// Makes a broker ready for the calls that will be stopped, if any are. From here on this
 /// process has threads.
@@ -38,8 +29,6 @@ pub(super) fn start(
     policy: Sockets,
     audit: &Audit,
 ) -> Result<Running> {
-    let (events, theirs) = Line::pair().map_err(|error| failed("socketpair", error))?;
-    let audit = audit.sent_over(theirs);
     let ends = trapped.map(|trapped| Ends {
         listener: trapped.listener,
         unix_diag: trapped.unix_diag,
@@ -50,24 +39,16 @@ pub(super) fn start(
     });
     let broker = prepared
         .zip(ends)
-        .map(|(prepared, ends)| prepared.start(ends, policy, audit))
+        .map(|(prepared, ends)| prepared.start(ends, policy, audit.clone()))
         .transpose()
         .map_err(|error| failed("clone", error))?;
-    Ok(Running { events, broker })
+    Ok(Running(broker))
 }
 
 impl Running {
-    /// Returns the line on which events come.
-    pub(super) fn events(&self) -> &Line {
-        &self.events
-    }
-
-    /// Ends the broker, once the sandbox is gone, and records everything that is still to come.
-    pub(super) fn record_rest(self, audit: &Audit) {
-        if let Some(broker) = self.broker {
-            broker.end(|| self.events.record(audit, &|_| None));
-        }
-        self.events.record_rest(audit, PATIENCE);
+    /// Ends the broker, once the sandbox is gone: what it records is recorded then.
+    pub(super) fn end(self) {
+        drop(self.0);
     }
 }
 

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::audit::Audit;
+use crate::audit::Verbosity;
 use crate::audit::event::{Code, Event, Kind, Verdict};
-use crate::audit::sink::Verbosity;
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
 use crate::linux::plan::Place;

@@ -3,7 +3,7 @@
 use crate::audit::Audit;
 use crate::audit::line::Line;
 use crate::backend::{Held, Outcome};
-use crate::error::Result;
+use crate::error::{Error, Kind, Result};
 use crate::linux::launch::Sandbox;
 use crate::linux::processes::Processes;
 use crate::policy::network::Network;
@@ -47,6 +47,9 @@ impl Helpers {
             ));
         }
         let broker = broker::start(prepared, trapped, sockets, audit)?;
+        audit.start().map_err(|error| {
+            Error::new(Kind::Launch, "cannot start to write events").call("clone", error)
+        })?;
         Ok(Self { proxies, broker })
     }
 
@@ -57,13 +60,13 @@ impl Helpers {
 
     /// Records what they report until the sandbox is gone; returns how the command ended.
     pub(super) fn follow(self, held: Sandbox, audit: &Audit) -> Result<Outcome> {
-        let lines = self.proxies.iter().map(Proxies::events);
-        let lines: Vec<_> = lines.chain([self.broker.events()]).collect();
+        let lines: Vec<_> = self.proxies.iter().map(Proxies::events).collect();
         let watched: Vec<_> = lines.iter().map(|line| Line::descriptor(line)).collect();
         let processes = Processes::below(held.first_process());
         let owner_of = |socket| processes.owner_of(socket);
         let mut record = || lines.iter().for_each(|line| line.record(audit, &owner_of));
-        // Where nobody records, the proxies have nothing left to say: they end beside init.
+        // Where no sink wants every event, the proxies have nothing left to say: they end
+        // beside init.
         let mut end = || match &self.proxies {
             Some(proxies) if !audit.is_recording() => proxies.kill(),
             _ => {}
@@ -72,7 +75,7 @@ impl Helpers {
         if let Some(proxies) = &self.proxies {
             proxies.record_rest(audit);
         }
-        self.broker.record_rest(audit);
+        self.broker.end();
         Ok(outcome)
     }
 }

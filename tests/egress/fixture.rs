@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sandbox_runtime::Audit;
-use sandbox_runtime::audit::sink::Verbosity;
+use sandbox_runtime::audit::Verbosity;
 use sandbox_runtime::egress::{self, Listeners};
 use sandbox_runtime::policy::network::Network;
 use sandbox_runtime::settings::{self, Entry, Layer, Origin};

@@ -1,0 +1,159 @@
+//! What was denied in a run, counted.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::event::{Code, Process};
+
+/// Most that are told apart; further ones are counted together.
+const MOST: usize = 256;
+
+/// What was denied in a run: each thing once, with how often.
+#[derive(Debug, Clone, Default)]
+pub struct Denials {
+    groups: Vec<Group>,
+    places: HashMap<(String, String, String), usize>,
+    /// Denials of what is in no group.
+    pub more: u64,
+}
+
+/// One thing that was denied, however often.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Group {
+    /// How often.
+    pub count: u64,
+    /// What part of the sandbox refused it: `net`, `file`.
+    pub kind: String,
+    /// What was attempted: `connect`.
+    pub op: String,
+    /// What it was attempted on; empty where it has no name.
+    pub target: String,
+    /// Why, as events say it.
+    pub code: String,
+    /// The rule that refused, where one did.
+    pub rule: Option<FoundRule>,
+    /// More about the reason.
+    pub reason: Option<String>,
+    /// The changes that would allow it together.
+    pub changes: Vec<FoundChange>,
+    /// Program of the first process that asked, where it is known.
+    pub exe: Option<String>,
+    /// Whether the kernel may have decided otherwise.
+    pub predicted: bool,
+}
+
+/// A rule as an event names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundRule {
+    /// Key of the settings.
+    pub key: String,
+    /// The entry as written.
+    pub entry: String,
+    /// The settings file.
+    pub file: Option<String>,
+    /// Line in it.
+    pub line: u32,
+}
+
+/// One change of the settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundChange {
+    /// Key of the settings.
+    pub key: String,
+    /// Entry to add.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub add: Option<String>,
+    /// Entry to take out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remove: Option<String>,
+}
+
+/// What is read of an event.
+#[derive(Deserialize)]
+struct Seen<'a> {
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    op: Cow<'a, str>,
+    #[serde(borrow)]
+    target: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    verdict: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    code: Cow<'a, str>,
+    rule: Option<FoundRule>,
+    suggest: Option<FoundSuggest>,
+    #[serde(default)]
+    predicted: bool,
+    #[serde(borrow)]
+    reason: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    range: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct FoundSuggest {
+    #[serde(flatten)]
+    first: FoundChange,
+    #[serde(default)]
+    also: Vec<FoundChange>,
+}
+
+/// How a denial stands in an event. Quotes in texts are escaped, so that no text holds it.
+const DENIED: &str = r#""verdict":"denied""#;
+
+impl Denials {
+    /// Returns what was denied, in the order in which it first was.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// Tells whether nothing was denied.
+    pub fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Counts an event, if it is a denial of something the command did.
+    pub(super) fn count(&mut self, event: &str, process: Option<&Process>) {
+        if !event.contains(DENIED) {
+            return;
+        }
+        let Ok(seen) = serde_json::from_str::<Seen<'_>>(event) else {
+            return;
+        };
+        let is_run = seen.code == Code::RunRefused.name();
+        if seen.verdict.as_deref() != Some("denied") || is_run {
+            return;
+        }
+        let target = seen.target.unwrap_or_default().into_owned();
+        let place = (seen.code.into_owned(), seen.op.into_owned(), target.clone());
+        if let Some(&at) = self.places.get(&place) {
+            self.groups[at].count += 1;
+            return;
+        }
+        if self.groups.len() == MOST {
+            self.more += 1;
+            return;
+        }
+        let changes = seen.suggest.map(|suggest| {
+            let mut changes = vec![suggest.first];
+            changes.extend(suggest.also);
+            changes
+        });
+        self.places.insert(place.clone(), self.groups.len());
+        self.groups.push(Group {
+            count: 1,
+            kind: seen.kind.into_owned(),
+            code: place.0,
+            op: place.1,
+            target,
+            rule: seen.rule,
+            reason: seen.reason.or(seen.range).map(Cow::into_owned),
+            changes: changes.unwrap_or_default(),
+            exe: process.and_then(|process| process.exe.clone()),
+            predicted: seen.predicted,
+        });
+    }
+}
