@@ -20,7 +20,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::error::{Result, printable};
-pub use denials::{Denials, Group};
+pub use denials::{Denials, FoundChange, FoundRule, Group};
 pub use event::Event;
 use event::Process;
 use recorder::Recorder;
@@ -185,7 +185,7 @@ impl Audit {
     }
 }
 
-fn now() -> String {
+pub(crate) fn now() -> String {
     let now = OffsetDateTime::now_utc();
     // Microseconds, always six digits, so that lines sort as text.
     let micros = now.microsecond();

@@ -1,16 +1,19 @@
 //! The command line: flags of `srt` before the command word, everything after it untouched.
 
+mod allow;
 mod completions;
 mod config;
 pub mod ctl;
 mod doctor;
 mod explain;
+mod history;
 mod init;
 mod layers;
 mod man;
 mod profile;
 pub mod run;
 mod schema;
+mod summary;
 mod trust;
 
 use std::ffi::{OsStr, OsString};
@@ -23,6 +26,7 @@ use crate::audit::Verbosity;
 use crate::error::{Error, Kind, Result};
 use crate::settings::quoted;
 pub use layers::LayerFlags;
+pub use summary::Form;
 
 /// What the command line asks for.
 #[derive(Debug, Clone)]
@@ -50,6 +54,10 @@ pub struct RunOptions {
     pub dry_run: bool,
     /// File the events are appended to.
     pub events: Option<PathBuf>,
+    /// How denials are said at the end.
+    pub summary: Form,
+    /// Exit status of a command that ended well and was denied something.
+    pub fail_on_denied: Option<u8>,
     /// Descriptors the command inherits besides 0, 1 and 2.
     pub pass_fds: Vec<i32>,
     /// The command itself.
@@ -128,6 +136,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
         verbosity,
         dry_run: flags.dry_run,
         events: flags.events,
+        summary: flags.summary,
+        fail_on_denied: flags.fail_on_denied,
         pass_fds: flags.pass_fds,
         command,
     })))
@@ -211,11 +221,11 @@ struct Flags {
     #[command(flatten)]
     layers: LayerFlags,
 
-    /// directory to run in; relative rules start there too
+    /// directory to run in; relative rules start there
     #[arg(long, value_name = "dir", value_hint = ValueHint::DirPath)]
     cwd: Option<PathBuf>,
 
-    /// print what the kernel would be asked; run nothing
+    /// print what the kernel would be asked, no more
     #[arg(long)]
     dry_run: bool,
 
@@ -231,9 +241,25 @@ struct Flags {
     #[arg(short, long)]
     debug: bool,
 
-    /// append what is decided to this file, as JSON lines
+    /// append what is decided to a file, as JSON lines
     #[arg(long, value_name = "file")]
     events: Option<PathBuf>,
+
+    /// say denials as text, markdown, github, or none
+    #[arg(
+        long,
+        value_name = "form",
+        value_enum,
+        default_value_t,
+        hide_default_value = true,
+        hide_possible_values = true
+    )]
+    summary: Form,
+
+    /// exit with n, or 90, where 0 would hide a denial
+    #[arg(long, value_name = "n", num_args = 0..=1, require_equals = true, default_missing_value = "90",
+          value_parser = value_parser!(u8).range(1..))]
+    fail_on_denied: Option<u8>,
 
     /// let the command inherit descriptor n ≥ 3
     #[arg(long = "pass-fd", value_name = "n", value_parser = value_parser!(i32).range(3..))]

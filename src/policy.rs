@@ -11,6 +11,7 @@ pub mod host;
 pub mod hostname;
 mod inject;
 mod layers;
+pub(crate) mod message;
 pub mod network;
 pub mod path;
 mod patterns;

@@ -3,7 +3,7 @@
 
 mod broker;
 mod directories;
-mod events;
+pub(crate) mod events;
 mod hidden;
 mod outside;
 mod patience;

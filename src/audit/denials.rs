@@ -58,7 +58,7 @@ pub struct FoundRule {
 }
 
 /// One change of the settings.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FoundChange {
     /// Key of the settings.
     pub key: String,
@@ -113,6 +113,26 @@ impl Denials {
     /// Tells whether nothing was denied.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
+    }
+
+    /// Takes denials that were counted earlier.
+    pub(crate) fn of(groups: Vec<Group>, more: u64) -> Self {
+        Self {
+            groups,
+            places: HashMap::new(),
+            more,
+        }
+    }
+
+    /// Counts an event as it stands in a file.
+    pub(crate) fn count_line(&mut self, line: &str) {
+        let process = |line| -> Option<Process> {
+            let event: serde_json::Value = serde_json::from_str(line).ok()?;
+            serde_json::from_value(event.get("process")?.clone()).ok()
+        };
+        // Most lines are no denials, and need not be read whole.
+        let process = line.contains(DENIED).then(|| process(line)).flatten();
+        self.count(line, process.as_ref());
     }
 
     /// Counts an event, if it is a denial of something the command did.

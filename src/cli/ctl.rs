@@ -7,7 +7,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::{
-    Invocation, completions, config, doctor, explain, init, man, profile, schema, trust, usage,
+    Invocation, allow, completions, config, doctor, explain, init, man, profile, schema, trust,
+    usage,
 };
 use crate::error::{Error, Result};
 
@@ -32,6 +33,8 @@ pub struct Options {
 #[derive(Debug, Clone, Subcommand)]
 #[non_exhaustive]
 pub enum Word {
+    /// add to the settings what the last runs were denied
+    Allow(allow::Options),
     /// print the script by which a shell completes srt
     Completions(completions::Options),
     /// show the settings in force
@@ -109,6 +112,7 @@ pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation>
 /// It could not be done.
 pub fn run(options: &Options) -> Result<Answer> {
     let answer = match &options.word {
+        Word::Allow(options) => allow::run(options),
         Word::Config(options) => config::run(options),
         Word::Doctor(options) => doctor::run(options),
         Word::Explain(options) => explain::run(options),

@@ -3,11 +3,13 @@
 //!
 //! Takes no decision: it asks the functions that a run asks.
 
+mod last;
 mod show;
 mod target;
 mod verdict;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -40,6 +42,15 @@ pub struct Options {
     #[arg(long)]
     json: bool,
 
+    /// say what the last n runs that were denied something were denied, and why
+    #[arg(long, value_name = "n", num_args = 0..=1, default_missing_value = "1",
+          value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["targets", "events"])]
+    last: Option<u16>,
+
+    /// the same of each run in an event file
+    #[arg(long, value_name = "file", value_hint = clap::ValueHint::FilePath, conflicts_with = "targets")]
+    events: Option<PathBuf>,
+
     #[command(flatten)]
     layers: LayerFlags,
 }
@@ -48,6 +59,12 @@ const STOPS: &str = "a run stops with these settings";
 
 pub(super) fn run(options: &Options) -> Result<Answer> {
     let host = Host::read()?;
+    if let Some(count) = options.last {
+        return last::run(&host, count.into(), options.json);
+    }
+    if let Some(file) = &options.events {
+        return last::events(&host.cwd.join(file), options.json);
+    }
     if options.targets.is_empty() {
         return Err(usage("nothing is asked for").with_hint(target::FORMS));
     }

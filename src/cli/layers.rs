@@ -13,11 +13,11 @@ use crate::settings::{Flags, Search, Settings};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
 #[non_exhaustive]
 pub struct LayerFlags {
-    /// settings file, in place of the user's and project's
+    /// settings file, in place of user's and project's
     #[arg(short, long, value_name = "file", alias = "config")]
     pub settings: Option<PathBuf>,
 
-    /// profile to add; `srt ctl profile list` names them
+    /// profile to add; srt ctl profile list names them
     #[arg(short = 't', long = "profile", value_name = "name")]
     pub profiles: Vec<String>,
 
@@ -57,7 +57,7 @@ pub struct LayerFlags {
     #[arg(long, conflicts_with = "clear_env")]
     pub inherit_env: bool,
 
-    /// pass on only those a program needs and --env names
+    /// pass on only what programs need and --env names
     #[arg(long)]
     pub clear_env: bool,
 }

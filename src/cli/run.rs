@@ -1,15 +1,18 @@
 //! `srt CMD`: from the flags to the end of the command.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Write;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
-use super::{CommandLine, RunOptions, ctl};
-use crate::audit::{Audit, Sink, Verbosity};
+use super::history::Run;
+use super::{CommandLine, Form, RunOptions, ctl, summary};
+use crate::audit::{Audit, Denials, Sink, Verbosity};
 use crate::backend::{Command, Outcome};
 use crate::error::{Error, Kind, Result};
 use crate::policy::Host;
-use crate::sandbox;
+use crate::sandbox::{self, events};
 
 /// Runs the command that `options` ask for and returns how it ended.
 ///
@@ -22,9 +25,10 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
     let mut host = Host::read()?;
     let caller_cwd = host.cwd.clone();
     let verbosity = verbosity(&options, &host);
+    let run_id = run_id()?;
     let audit = match options.dry_run {
         true => Audit::none(verbosity),
-        false => Audit::new(&run_id()?, sinks(&options, &caller_cwd)?, verbosity),
+        false => Audit::new(&run_id, sinks(&options, &caller_cwd)?, verbosity),
     };
     let entered = options.cwd.as_deref().map_or(Ok(()), |cwd| host.enter(cwd));
     let settings = entered.and_then(|()| options.layers.load(&host, &caller_cwd));
@@ -33,12 +37,59 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
         ctl::print(&sandbox::dry_run(&settings?, &host, &command, &audit)?)?;
         return Ok(Outcome::Exited(0));
     }
+    let files = settings
+        .as_ref()
+        .map_or_else(|_| Vec::new(), |settings| settings.files.clone());
     let ran = sandbox::run(settings, &host, &command, &audit);
     audit.finish();
-    ran.map_err(|error| match own_word(&error, &command) {
+    let denials = audit.denials();
+    if !denials.is_empty() {
+        let program = events::program(&command);
+        let run = Run::new(&run_id, program, &host, &denials).under(&files, &caller_cwd);
+        if let Err(error) = run.keep(&host) {
+            audit.verbose(format_args!("cannot keep what was denied: {error}"));
+        }
+    }
+    let outcome = ran.map_err(|error| match own_word(&error, &command) {
         Some(word) => error.with_hint(format!("srt's own word is `srt ctl {word}`")),
         None => error,
-    })
+    });
+    let outcome = outcome.map(|outcome| match (outcome, options.fail_on_denied) {
+        (Outcome::Exited(0), Some(code)) if !denials.is_empty() => Outcome::Exited(code),
+        (outcome, _) => outcome,
+    });
+    if !denials.is_empty() && audit.verbosity() > Verbosity::Quiet {
+        let has_failed = !matches!(outcome, Ok(Outcome::Exited(0)));
+        say(options.summary, &denials, has_failed, &host);
+    }
+    outcome
+}
+
+/// Says what was denied, on standard error and where GitHub Actions shows it.
+fn say(form: Form, denials: &Denials, has_failed: bool, host: &Host) {
+    let said = match form {
+        Form::None => return,
+        Form::Text => summary::text(denials),
+        Form::Markdown => summary::markdown(denials),
+        Form::Github => {
+            let table = summary::markdown(denials);
+            let kept = host
+                .var("GITHUB_STEP_SUMMARY")
+                .map(|file| append(file, &table));
+            let annotations = summary::annotations(denials, has_failed);
+            match kept {
+                Some(Ok(())) => annotations,
+                _ => annotations + &table,
+            }
+        }
+    };
+    // A closed stderr must not end the run.
+    drop(std::io::stderr().write_all(said.as_bytes()));
+}
+
+fn append(file: &OsStr, text: &str) -> std::io::Result<()> {
+    let mut file = File::options().append(true).create(true).open(file)?;
+    file.write_all(text.as_bytes())
 }
 
 /// Returns the word of `srt ctl` that a program which was not found has the name of.

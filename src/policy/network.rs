@@ -179,9 +179,13 @@ impl Network {
             }),
             Decision::Denied(rule) => {
                 let reason = self.0.reasons.get(&rule.entry().text);
-                Err(Denial::by_rule(&target, rule, reason.map(String::as_str)))
+                let denial = Denial::by_rule(&target, rule, reason.map(String::as_str));
+                Err(denial.with_changes(self.changes(&target)))
             }
-            Decision::Unlisted(wildcard) => Err(Denial::unlisted(&target, wildcard)),
+            Decision::Unlisted(wildcard) => {
+                let denial = Denial::unlisted(&target, wildcard);
+                Err(denial.with_changes(self.changes(&target)))
+            }
         }
     }
 }

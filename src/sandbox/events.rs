@@ -184,7 +184,7 @@ pub(super) fn record_end(audit: &Audit, result: &Result<Outcome>) {
 }
 
 /// The program alone: arguments may hold secrets.
-fn program(command: &Command) -> String {
+pub(crate) fn program(command: &Command) -> String {
     match (&command.shell_string, command.argv.first()) {
         (Some(_), _) => "shell string".to_owned(),
         (None, Some(word)) => word.to_string_lossy().into_owned(),

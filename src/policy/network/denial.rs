@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use super::pattern::Rule;
 use crate::audit::event::{self, Code};
 use crate::policy::address;
+use crate::policy::change::Change;
 use crate::policy::hostname::{Host, Target};
+use crate::policy::message::Facts;
 use crate::settings::Entry;
 
 /// Why a target must not be reached, and what would change that.
@@ -17,7 +19,7 @@ pub struct Denial {
     pub proxy_error: &'static str,
     rule: Option<Entry>,
     message: String,
-    suggest: Option<String>,
+    changes: Vec<Change>,
     range: Option<&'static str>,
     reason: Option<String>,
 }
@@ -44,10 +46,9 @@ impl Denial {
         self.rule.as_ref()
     }
 
-    /// Returns the entry that would allow it, for the event stream only: it may be the address.
+    /// Returns what would allow it, for the event stream only: it may be the address.
     pub fn suggest(&self) -> Option<event::Suggest<'_>> {
-        let add = self.suggest.as_deref()?;
-        Some(event::Suggest::adding("network.allowedDomains", add))
+        Change::suggest(&self.changes)
     }
 
     /// Returns what kind of address the name led to, where that is the reason.
@@ -63,68 +64,40 @@ impl Denial {
     /// `wildcard` is a rule for the names below the one asked for.
     pub(super) fn unlisted(target: &Target, wildcard: Option<&Rule>) -> Self {
         let suggest = entry_for(target, wildcard);
-        let message = match (wildcard, &suggest) {
-            (Some(wildcard), Some(entry)) => format!(
-                "{target} is blocked: `{}` of network.allowedDomains does not cover {} itself; \
-                 add `{entry}`",
+        let reason = wildcard.map(|wildcard| {
+            format!(
+                "`{}` of network.allowedDomains does not cover {} itself",
                 wildcard.in_ascii(),
                 target.host
-            ),
-            (_, Some(entry)) => format!(
-                "{target} is blocked: no entry of network.allowedDomains matches; \
-                 add `{entry}` to allow it"
-            ),
-            (_, None) => format!(
-                "{target} is blocked: no entry of network.allowedDomains matches; \
-                 ask for it by its full name"
-            ),
+            )
+        });
+        let remedy = match &suggest {
+            Some(entry) => format!("add `{entry}` to allow it"),
+            None => "ask for it by its full name".to_owned(),
         };
-        Self {
-            code: Code::HostUnlisted,
-            proxy_error: BY_LIST,
-            rule: None,
-            message,
-            suggest,
-            range: None,
-            reason: None,
-        }
+        Self::new(Code::HostUnlisted, BY_LIST, target, None, reason, &remedy)
     }
 
     /// `reason` is what the settings have to say of that entry.
     pub(super) fn by_rule(target: &Target, rule: &Rule, reason: Option<&str>) -> Self {
-        let entry = rule.in_ascii();
-        let reason = reason.map(|reason| format!(": {}", in_one_line(reason)));
-        let everything = match &*entry {
-            "*" => ", which refuses every host whatever network.allowedDomains says",
-            _ => "",
-        };
-        Self {
-            code: Code::HostDenied,
-            proxy_error: BY_LIST,
-            rule: Some(rule.entry().clone()),
-            message: format!(
-                "{target} is blocked by the entry `{entry}` of network.deniedDomains\
-                 {everything}{}; remove that entry to allow it",
-                reason.unwrap_or_default()
-            ),
-            suggest: None,
-            range: None,
-            reason: None,
-        }
+        let reason = reason.map(in_one_line);
+        let remedy = "remove that entry to allow it";
+        let rule = Some(rule);
+        Self::new(Code::HostDenied, BY_LIST, target, rule, reason, remedy)
     }
 
     pub(super) fn by_address_rule(target: &Target, rule: &Rule) -> Self {
         Self {
-            code: Code::AddressDenied,
-            proxy_error: BY_ADDRESS,
-            rule: Some(rule.entry().clone()),
-            message: format!(
-                "{target} is blocked: it resolves to an address that an entry of {} lists",
-                rule.entry().origin.key
-            ),
-            suggest: None,
             range: Some("a listed address"),
-            reason: None,
+            changes: vec![Change::remove(rule.entry())],
+            ..Self::new(
+                Code::AddressDenied,
+                BY_ADDRESS,
+                target,
+                Some(rule),
+                None,
+                "",
+            )
         }
     }
 
@@ -133,15 +106,8 @@ impl Denial {
         let reason = format!(
             "{what}; network.requireHostMatch closes what does not name the host it was allowed for"
         );
-        Self {
-            code: Code::HostMismatch,
-            proxy_error: "host-mismatch",
-            rule: None,
-            message: format!("{target} is blocked: {reason}"),
-            suggest: None,
-            range: None,
-            reason: Some(reason),
-        }
+        let (code, error) = (Code::HostMismatch, "host-mismatch");
+        Self::new(code, error, target, None, Some(reason), "")
     }
 
     pub(super) fn guarded(target: &Target, range: &'static str, address: SocketAddr) -> Self {
@@ -149,17 +115,56 @@ impl Denial {
             true => ", or set network.allowPrivateNetworks,",
             false => "",
         };
+        let remedy = format!("list that address in network.allowedDomains{switch} to allow it");
+        let reason = Some(range.to_owned());
         Self {
-            code: Code::AddressDenied,
-            proxy_error: BY_ADDRESS,
-            rule: None,
-            message: format!(
-                "{target} is blocked: it resolves to {range}; list that address in \
-                 network.allowedDomains{switch} to allow it"
-            ),
-            suggest: Some(address.to_string()),
+            changes: vec![Change::Add {
+                key: "network.allowedDomains",
+                entry: address.to_string(),
+                literal: false,
+            }],
             range: Some(range),
             reason: None,
+            ..Self::new(
+                Code::AddressDenied,
+                BY_ADDRESS,
+                target,
+                None,
+                reason,
+                &remedy,
+            )
+        }
+    }
+
+    /// Adds what would turn the verdict round.
+    pub(super) fn with_changes(self, changes: Vec<Change>) -> Self {
+        Self { changes, ..self }
+    }
+
+    fn new(
+        code: Code,
+        proxy_error: &'static str,
+        target: &Target,
+        rule: Option<&Rule>,
+        reason: Option<String>,
+        remedy: &str,
+    ) -> Self {
+        let entry = rule.map(Rule::in_ascii);
+        let key = rule.map(|rule| rule.entry().origin.key);
+        let facts = Facts {
+            code,
+            target: &target.to_string(),
+            rule: key.zip(entry.as_deref()),
+            reason: reason.as_deref(),
+        };
+        Self {
+            code,
+            proxy_error,
+            message: facts.message(remedy),
+            rule: rule.map(|rule| rule.entry().clone()),
+            changes: Vec::new(),
+            range: None,
+            reason,
         }
     }
 }

@@ -357,8 +357,8 @@ fn a_refusal_names_host_rule_and_setting() {
     let denied = network(&["no.test"], &["*"]).check(target()).unwrap_err();
     assert_eq!(
         denied.message(),
-        "no.test:443 is blocked by the entry `*` of network.deniedDomains, which refuses every \
-         host whatever network.allowedDomains says; remove that entry to allow it"
+        "no.test:443 is blocked: the entry `*` of network.deniedDomains refuses every host, \
+         whatever network.allowedDomains says; remove that entry to allow it"
     );
     assert_eq!(
         denied.rule().map(|rule| (rule.entry.to_owned(), rule.line)),

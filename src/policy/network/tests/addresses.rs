@@ -139,7 +139,7 @@ fn the_reason_of_the_entry_that_refused_is_told_on_one_line() {
     };
     assert_eq!(
         reason("because"),
-        "x.a.test:80 is blocked by the entry `*.a.test` of network.deniedDomains: because; \
+        "x.a.test:80 is blocked: the entry `*.a.test` of network.deniedDomains refuses it: because; \
          remove that entry to allow it"
     );
     let odd = reason("because\r\nX-Header: 1\u{1b}[31m \u{fc}");
