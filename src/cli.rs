@@ -10,6 +10,7 @@ mod history;
 mod init;
 mod layers;
 mod man;
+mod monitor;
 mod profile;
 pub mod run;
 mod schema;

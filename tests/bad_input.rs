@@ -261,7 +261,7 @@ fn few_descriptors_suffice_or_are_refused() {
         );
         worked += u32::from(ran.status == 0);
     }
-    assert!(worked > 10, "29 descriptors are enough");
+    assert!(worked >= 8, "32 descriptors are enough");
     nothing_runs_in(&scratch);
 }
 

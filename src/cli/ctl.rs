@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::{
-    Invocation, allow, completions, config, doctor, explain, init, man, profile, schema, trust,
-    usage,
+    Invocation, allow, completions, config, doctor, explain, init, man, monitor, profile, schema,
+    trust, usage,
 };
 use crate::error::{Error, Result};
 
@@ -47,6 +47,8 @@ pub enum Word {
     Init(init::Options),
     /// print a manual page, for man -l -
     Man(man::Options),
+    /// show a run's events live, and the rules it would take
+    Monitor(monitor::Options),
     /// list profiles, or show one
     Profile(profile::Options),
     /// print the JSON Schema of settings files, for editors
@@ -119,6 +121,7 @@ pub fn run(options: &Options) -> Result<Answer> {
         Word::Completions(options) => completions::run(options),
         Word::Init(options) => init::run(options),
         Word::Man(options) => man::run(options),
+        Word::Monitor(options) => monitor::run(options),
         Word::Profile(options) => profile::run(options),
         Word::Schema => schema::run(),
         Word::Trust(options) => trust::run(options),

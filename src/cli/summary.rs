@@ -48,7 +48,11 @@ pub(super) fn lines(denials: &Denials) -> String {
     for group in denials.groups() {
         let told = format!("{}: {}", act(group), cause(group));
         _ = writeln!(said, "  {}", printable(&told));
-        if let Some(remedy) = remedy(&group.changes) {
+        let remedy = match discloses(group) {
+            true => Some("srt ctl allow --last lists that address".to_owned()),
+            false => remedy(&group.changes),
+        };
+        if let Some(remedy) = remedy {
             _ = writeln!(said, "    to allow it: {}", printable(&remedy));
         }
     }
@@ -64,7 +68,8 @@ pub(super) fn markdown(denials: &Denials) -> String {
         "### Denied by srt\n\n| what | times | why | to allow it |\n|---|---|---|---|\n".to_owned();
     for group in denials.groups() {
         let what = format!("{} {}", group.op, group.target);
-        let remedy = remedy(&group.changes).unwrap_or_default();
+        let remedy = remedy(&group.changes).filter(|_| !discloses(group));
+        let remedy = remedy.unwrap_or_default();
         let cells = [what, group.count.to_string(), cause(group), remedy];
         _ = writeln!(said, "| {} |", cells.map(|cell| cell_of(&cell)).join(" | "));
     }
@@ -79,7 +84,8 @@ pub(super) fn annotations(denials: &Denials, has_failed: bool) -> String {
     let level = if has_failed { "error" } else { "notice" };
     let mut said = String::new();
     for group in denials.groups().iter().take(MOST) {
-        let remedy = remedy(&group.changes).map(|remedy| format!("; to allow it: {remedy}"));
+        let remedy = remedy(&group.changes).filter(|_| !discloses(group));
+        let remedy = remedy.map(|remedy| format!("; to allow it: {remedy}"));
         let text = format!(
             "{}: {}{}",
             act(group),
@@ -95,6 +101,12 @@ pub(super) fn annotations(denials: &Denials, has_failed: bool) -> String {
         );
     }
     said
+}
+
+/// Tells whether what would allow it names the address that a name led to: where the output of
+/// the command goes, it is not to be learnt.
+fn discloses(group: &Group) -> bool {
+    group.code == Code::AddressDenied.name() && group.rule.is_none()
 }
 
 /// Returns what was attempted, how often and by whom: `connect a.test:443, 3 times (curl)`.

@@ -83,7 +83,7 @@ fn a_miss_on_the_apex_of_a_wildcard_says_so() {
     assert_eq!(
         any_port.message(),
         "a.test:443 is blocked: `*.a.test` of network.allowedDomains does not cover a.test \
-         itself; add `a.test`"
+         itself; add `a.test` to allow it"
     );
     assert_eq!(
         any_port
@@ -94,7 +94,7 @@ fn a_miss_on_the_apex_of_a_wildcard_says_so() {
     );
     let https = refused("*.a.test:443");
     assert!(
-        https.message().ends_with("itself; add `a.test:443`"),
+        https.message().ends_with("itself; add `a.test:443` to allow it"),
         "{https:?}"
     );
     for other in ["*.a.test:80", "*.b.a.test", "*.xa.test"] {
