@@ -94,7 +94,9 @@ fn a_miss_on_the_apex_of_a_wildcard_says_so() {
     );
     let https = refused("*.a.test:443");
     assert!(
-        https.message().ends_with("itself; add `a.test:443` to allow it"),
+        https
+            .message()
+            .ends_with("itself; add `a.test:443` to allow it"),
         "{https:?}"
     );
     for other in ["*.a.test:80", "*.b.a.test", "*.xa.test"] {
