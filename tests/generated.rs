@@ -225,3 +225,11 @@ fn the_schema_is_json_of_the_draft_it_names() {
     let hosts = &schema["properties"]["network"]["properties"]["allowedDomains"];
     assert_eq!(hosts["type"], "array");
 }
+
+#[test]
+fn the_pictures_of_the_guide_show_what_is_said_today() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/pictures/render");
+    let mut render = Command::new("python3");
+    render.args([script, "--check", env!("CARGO_BIN_EXE_srt")]);
+    run(&mut render).succeeds();
+}
