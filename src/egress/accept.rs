@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ pub(super) type Slot = OwnedSemaphorePermit;
 /// Makes a listener one of the event loop's.
 pub(super) fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
     listener.set_nonblocking(true)?;
+    // An answer is often two small writes, and those accepted have what this has; a socket that
+    // refuses the option still works.
+    let _set = rustix::net::sockopt::set_tcp_nodelay(&listener, true);
     TcpListener::from_std(listener)
 }
 
@@ -48,9 +52,9 @@ pub(super) async fn socks(listener: TcpListener, proxy: Arc<Proxy>) {
 
 /// Serves every connection that was meant for somewhere else.
 pub(super) async fn captured(listener: TcpListener, proxy: Arc<Proxy>) {
-    let accept = async || listener.accept().await.map(|(stream, _)| stream);
-    let serve = |stream: TcpStream, slot| {
-        let Ok(asked) = transparent::original_destination(&stream) else {
+    let accept = async || listener.accept().await;
+    let serve = |(stream, client): (TcpStream, SocketAddr), slot| {
+        let Ok(asked) = transparent::original_destination(&stream, client) else {
             return transparent::reset(stream);
         };
         let proxy = proxy.of_client(|| {
@@ -61,7 +65,8 @@ pub(super) async fn captured(listener: TcpListener, proxy: Arc<Proxy>) {
         });
         tokio::spawn(transparent::serve(stream, asked, proxy, slot));
     };
-    run(&proxy, accept, serve, transparent::reset).await;
+    let turn_away = |(stream, _)| transparent::reset(stream);
+    run(&proxy, accept, serve, turn_away).await;
 }
 
 /// Serves the questions for names of every connection.

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::close::linger;
 use super::hello::Reader;
-use super::requested;
+use super::{reading, requested};
 use crate::policy::network::{Denial, Hello, Permit};
 
 /// Why nothing of what the client sent went on.
@@ -161,24 +161,17 @@ async fn more(
             None => std::future::pending().await,
         }
     };
+    // A tunnel that waits for the server holds nothing.
     let read = async {
-        loop {
-            near.readable().await?;
-            // Only now: a tunnel that waits for the server holds nothing.
-            held.reserve(ROOM);
-            match near.try_read_buf(held) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                done => return done,
-            }
-        }
+        let next = reading::next(near).await?;
+        held.extend_from_slice(&next);
+        Ok(next.len())
     };
     tokio::select! {
         done = read => done,
         () = late => Err(io::ErrorKind::TimedOut.into()),
     }
 }
-
-const ROOM: usize = 4 * 1024;
 
 /// A fatal alert (RFC 8446, 6; RFC 6066, 3).
 const UNRECOGNIZED_NAME: &[u8] = &[21, 3, 3, 0, 2, 2, 112];

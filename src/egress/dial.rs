@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::names;
 use super::refusal::{Cause, Failure, Refusal};
 use crate::policy::Host;
+use crate::policy::hostname::Target;
 use crate::policy::network::{Denial, Permit};
 
 /// Resolves the target once and connects to the first address that passes and answers.
@@ -17,27 +18,23 @@ use crate::policy::network::{Denial, Permit};
 /// another (DNS rebinding).
 pub(super) async fn dial(permit: &Permit) -> Result<TcpStream, Refusal> {
     let target = permit.target();
-    let late = |_| Failure::new(target, Cause::TimedOut, "no answer within 30 seconds");
+    let deadline = Instant::now() + TOTAL;
     // Asked for here, since most commands dial nothing; without them none is admitted.
     permit.learn_own_addresses(Host::addresses);
-    let attempt = async {
-        let resolved = names::resolve(target).await;
-        let addresses = resolved
-            .map_err(|error| Refusal::Failed(Failure::name(target, &error)))?
-            .into_iter()
-            .map(|address| permit.admit(address))
-            .collect();
-        connect(permit, addresses).await
-    };
-    timeout(TOTAL, attempt)
+    let addresses = timeout_at(deadline, names::resolve(target))
         .await
-        .map_err(late)
-        .map_err(Refusal::Failed)?
+        .map_err(|_| late(target))?
+        .map_err(|error| Refusal::Failed(Failure::name(target, &error)))?
+        .into_iter()
+        .map(|address| permit.admit(address))
+        .collect();
+    connect(permit, addresses, deadline).await
 }
 
 async fn connect(
     permit: &Permit,
     addresses: Vec<Result<SocketAddr, Denial>>,
+    deadline: Instant,
 ) -> Result<TcpStream, Refusal> {
     let target = permit.target();
     let (mut denied, mut failed) = (None, None);
@@ -49,7 +46,9 @@ async fn connect(
                 continue;
             }
         };
-        match timeout(EACH, TcpStream::connect(address)).await {
+        // One timer for both limits.
+        let at = deadline.min(Instant::now() + EACH);
+        match timeout_at(at, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 // Requests are small and wait for their answer; a socket that refuses the
                 // option still works.
@@ -57,6 +56,7 @@ async fn connect(
                 return Ok(stream);
             }
             Ok(Err(error)) => note(&mut failed, Failure::connect(target, &error)),
+            Err(_) if at == deadline => return Err(late(target)),
             Err(_) => {
                 let failure = Failure::new(target, Cause::TimedOut, "connection timed out");
                 note(&mut failed, failure);
@@ -70,6 +70,14 @@ async fn connect(
             Refusal::Failed(Failure::new(target, Cause::Name, "the name has no address"))
         }
     })
+}
+
+fn late(target: &Target) -> Refusal {
+    Refusal::Failed(Failure::new(
+        target,
+        Cause::TimedOut,
+        "no answer within 30 seconds",
+    ))
 }
 
 /// Keeps the first failure, which is that of the address a host prefers; that this host has no

@@ -4,10 +4,11 @@ mod answer;
 mod connect;
 mod forward;
 mod headers;
+mod opening;
 mod request;
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,12 +21,14 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Proxy;
 use super::accept::Slot;
 use super::framing::{Framed, Verdict, Verdicts};
 use super::record::Op;
-use super::tunnel;
+use super::refusal::Refusal;
+use super::{reading, tunnel};
 use crate::audit::event::Code;
 
 pub(super) use answer::BUSY;
@@ -40,19 +43,52 @@ struct Client {
     proxy: Arc<Proxy>,
     verdicts: Verdicts,
     slot: Arc<Slot>,
+    /// Why its first CONNECT is refused, where that is known.
+    refused: Arc<Mutex<Option<Refusal>>>,
 }
 
-/// Serves one connection until either side ends it. A tunnel lives on in a task of its own.
+/// Serves one connection until either side ends it. A tunnel that hyper has read of lives on in a
+/// task of its own.
 pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
-    // An answer is often two small writes; a socket that refuses the option still works.
-    let _set = stream.set_nodelay(true);
+    let late = Instant::now() + proxy.network.limits().head;
+    let Ok(Ok(first)) = timeout_at(late, reading::next(&stream)).await else {
+        return;
+    };
+    let first = Bytes::from(first);
+    let (stream, refused) = match opening::connect(&first) {
+        Some(opening) => match connect::serve(stream, &proxy, opening).await {
+            Ok(()) => return,
+            Err((stream, refusal)) => (stream, Some(refusal)),
+        },
+        None if first.is_empty() => return,
+        None => (stream, None),
+    };
+    // Apart, so that a tunnel does not take the room of all this.
+    Box::pin(serve_requests(
+        (stream, first),
+        late,
+        refused,
+        (proxy, slot),
+    ))
+    .await;
+}
+
+/// Has hyper read the requests of a client, of which some bytes were read and the head of the
+/// first has to come whole before it is `late`.
+async fn serve_requests(
+    (stream, first): (TcpStream, Bytes),
+    late: Instant,
+    refused: Option<Refusal>,
+    (proxy, slot): (Arc<Proxy>, Slot),
+) {
     let limits = proxy.network.limits();
-    let (stream, verdicts) = Framed::new(stream, limits.rate);
+    let (stream, verdicts) = Framed::new(stream, first, limits.rate);
     let moved = stream.moved();
     let client = Client {
         proxy,
         verdicts,
         slot: Arc::new(slot),
+        refused: Arc::new(Mutex::new(refused)),
     };
     let service = service_fn(|request| {
         let client = client.clone();
@@ -72,6 +108,7 @@ pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
         served = serving => served,
         // Behind what is said to a client whose server is silent for as long.
         () = moved.idle(limits.idle + GRACE) => return,
+        () = client.begins_late(late) => return,
     };
     if let Err(error) = served
         && error.is_parse()
@@ -84,6 +121,19 @@ pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
 }
 
 impl Client {
+    /// Waits until the first head is late.
+    async fn begins_late(&self, late: Instant) {
+        sleep_until(late).await;
+        if self.verdicts.have_begun() {
+            std::future::pending().await
+        }
+    }
+
+    fn take_refused(&self) -> Option<Refusal> {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.take()
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let op = match *request.method() {
             Method::CONNECT => Op::Connect,
@@ -105,20 +155,20 @@ impl Client {
     }
 }
 
-/// Gets the bare connection out of hyper, with what it has read ahead.
-fn reclaim<T>(upgraded: Upgraded, bare: impl Fn(T) -> TcpStream) -> Option<tunnel::End>
+/// Gets the bare connection out of hyper, with what was read ahead of it.
+fn reclaim<T>(upgraded: Upgraded, bare: impl Fn(T) -> (TcpStream, Bytes)) -> Option<tunnel::End>
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let parts = upgraded.downcast::<TokioIo<T>>().ok()?;
-    Some(tunnel::End {
-        stream: bare(parts.io.into_inner()),
-        // Nothing read ahead holds the whole buffer all the same.
-        read: match parts.read_buf.is_empty() {
-            true => Bytes::new(),
-            false => parts.read_buf,
-        },
-    })
+    let (stream, rest) = bare(parts.io.into_inner());
+    // Nothing read ahead holds the whole buffer all the same.
+    let read = match (parts.read_buf.is_empty(), rest.is_empty()) {
+        (true, _) => rest,
+        (false, true) => parts.read_buf,
+        (false, false) => [parts.read_buf, rest].concat().into(),
+    };
+    Some(tunnel::End { stream, read })
 }
 
 /// What an answer of ours may take longer than the limit that it is about.

@@ -50,8 +50,6 @@ pub(super) async fn serve(connection: Connection, proxy: Arc<Proxy>, slot: Slot)
 }
 
 async fn ask(connection: Connection) -> Result<Command, (Error, TcpStream)> {
-    // Answers are a few bytes each; a socket that refuses the option still works.
-    let _set = connection.get_ref().set_nodelay(true);
     let (connection, ()) = connection.authenticate().await?;
     connection.wait().await
 }

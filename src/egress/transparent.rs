@@ -13,11 +13,10 @@ use super::record::Op;
 use super::{Proxy, tunnel};
 use crate::policy::network::Permit;
 
-/// Serves one connection to its end, meant for the address `asked`. One that is not let through is reset: the client took it
-/// for made already, and a plain end would look like an answer without content.
+/// Serves one connection to its end, meant for the address `asked`. One that is not let through
+/// is reset: the client took it for made already, and a plain end would look like an answer
+/// without content.
 pub(super) async fn serve(stream: TcpStream, asked: SocketAddr, proxy: Arc<Proxy>, slot: Slot) {
-    // Answers are often small; a socket that refuses the option still works.
-    let _set = stream.set_nodelay(true);
     match connect(asked, &proxy).await {
         Some((far, permit)) => {
             let near = tunnel::End {
@@ -48,11 +47,13 @@ async fn connect(asked: SocketAddr, proxy: &Proxy) -> Option<(TcpStream, Permit)
     Some((proxy.connect(&permit).await.ok()?, permit))
 }
 
-/// Asks for the destination the client gave: the kernel remembers it where it redirected the
+/// Asks for the destination that `client` gave: the kernel remembers it where it redirected the
 /// connection, and else it is the address of this end.
-pub(super) fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr> {
-    let local = stream.local_addr()?;
-    let redirected = match local {
+pub(super) fn original_destination(
+    stream: &TcpStream,
+    client: SocketAddr,
+) -> io::Result<SocketAddr> {
+    let redirected = match client {
         SocketAddr::V4(_) => getsockopt(stream, sockopt::OriginalDst).map(|address| {
             let ip = IpAddr::from(address.sin_addr.s_addr.to_ne_bytes());
             SocketAddr::new(ip, u16::from_be(address.sin_port))
@@ -62,5 +63,5 @@ pub(super) fn original_destination(stream: &TcpStream) -> io::Result<SocketAddr>
             SocketAddr::new(ip, u16::from_be(address.sin6_port))
         }),
     };
-    Ok(redirected.unwrap_or(local))
+    redirected.or_else(|_| stream.local_addr())
 }

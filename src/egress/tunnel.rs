@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +15,8 @@ use tokio::task::coop::consume_budget;
 use super::confirm::{Held, Mismatch, confirm};
 use super::moved::Moved;
 use super::pace::Pace;
-use super::pipe::{Lent, Pipes, ROOM};
+use super::pipe::{Lent, Pipes};
+use super::reading;
 use crate::policy::network::{Denial, Limits, Permit};
 
 /// What a tunnel carries with, and up to which limits.
@@ -63,11 +65,13 @@ async fn carry(
     (pipes, limits): Means<'_>,
 ) -> Result<(), Mismatch> {
     let moved = Moved::new();
+    let one_ended = AtomicBool::new(false);
     let way = |from, to| Way {
         from,
         to,
         pipes,
         moved: &moved,
+        one_ended: &one_ended,
         pace: Pace::new(limits.rate),
     };
     let up = async { Ok(way(near, far).run(&first.await?).await?) };
@@ -96,12 +100,16 @@ struct Way<'a> {
     to: &'a TcpStream,
     pipes: &'a Pipes,
     moved: &'a Moved,
+    /// One of both ways has come to its end.
+    one_ended: &'a AtomicBool,
     pace: Pace,
 }
 
 enum Round {
     /// `from` has to be asked for more.
     Waiting,
+    /// `from` had as much as was asked for, and may have much more.
+    Full,
     /// This way is over.
     Ended,
     /// What comes next cannot be spliced (EINVAL), and nothing was taken of it.
@@ -117,32 +125,43 @@ impl Way<'_> {
         }
         self.pace.passed(read.len());
         self.moved.now();
+        // Little is copied with fewer system calls than it is spliced with, and much with more.
+        let mut is_much = false;
         loop {
             self.from.readable().await?;
-            // Nothing is held while there is nothing to carry.
-            let round = match self.pipes.lend() {
-                Ok(mut pipe) => self.splice(&mut pipe).await?,
-                // No descriptor is left for a pipe.
-                Err(_) => Round::Unspliceable,
+            let round = match is_much {
+                true => self.splice().await?,
+                false => Round::Unspliceable,
             };
             let round = match round {
                 Round::Unspliceable => self.copy().await?,
                 round => round,
             };
-            if matches!(round, Round::Ended) {
-                return Ok(());
+            match round {
+                Round::Ended => return Ok(()),
+                Round::Full => is_much = true,
+                Round::Waiting | Round::Unspliceable => is_much = false,
             }
         }
     }
 
     /// Moves bytes inside the kernel while `from` has any.
-    async fn splice(&mut self, pipe: &mut Lent<'_>) -> io::Result<Round> {
+    async fn splice(&mut self) -> io::Result<Round> {
+        // Nothing is held while there is nothing to carry.
+        let Ok(mut pipe) = self.pipes.lend() else {
+            // No descriptor is left for a pipe.
+            return Ok(Round::Unspliceable);
+        };
+        let mut sum = 0;
         loop {
-            match pipe.fill(self.from, self.pace.room().await) {
-                Ok(0) => return Ok(end(self.to)),
-                Ok(count) => self.pace.passed(count),
+            match self.fill(&mut pipe).await {
+                Ok(0) => return Ok(self.end()),
+                Ok(count) => sum += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Round::Waiting);
+                    return Ok(match sum < COPIED {
+                        true => Round::Waiting,
+                        false => Round::Full,
+                    });
                 }
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     return Ok(Round::Unspliceable);
@@ -157,27 +176,68 @@ impl Way<'_> {
         }
     }
 
+    async fn fill(&mut self, pipe: &mut Lent<'_>) -> io::Result<usize> {
+        let count = pipe.fill(self.from, self.pace.room().await)?;
+        self.pace.passed(count);
+        Ok(count)
+    }
+
     /// Moves bytes through memory, as many as come at once.
     async fn copy(&mut self) -> io::Result<Round> {
-        let mut buffer = vec![0; ROOM / 4];
-        let room = self.pace.room().await.min(buffer.len());
-        let count = match self.from.try_read(&mut buffer[..room]) {
-            Ok(0) => return Ok(end(self.to)),
-            Ok(count) => count,
+        let room = self.pace.room().await.min(COPIED);
+        let copied = match self.copy_now(room) {
+            Ok(copied) => copied,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Round::Waiting),
             Err(error) => return Err(error),
         };
-        self.pace.passed(count);
-        if write(self.to, &buffer[..count]).await.is_err() {
+        if copied.count == 0 {
+            return Ok(self.end());
+        }
+        self.pace.passed(copied.count);
+        if write(self.to, &copied.left).await.is_err() {
             return Ok(Round::Ended);
         }
         self.moved.now();
         consume_budget().await;
-        Ok(Round::Waiting)
+        Ok(match copied.count < COPIED {
+            true => Round::Waiting,
+            false => Round::Full,
+        })
+    }
+
+    /// Copies what is there, and writes of it what is taken at once.
+    fn copy_now(&self, room: usize) -> io::Result<Copied> {
+        reading::now(self.from, room, |read| {
+            let written = match read {
+                [] => 0,
+                // The attempt to write the rest tells what is wrong.
+                read => self.to.try_write(read).unwrap_or(0),
+            };
+            Copied {
+                count: read.len(),
+                left: read[written..].to_vec(),
+            }
+        })
+    }
+
+    /// Passes the end of this way on. A peer that is gone needs no telling, and one that is
+    /// about to be closed is told by that.
+    fn end(&self) -> Round {
+        if !self.one_ended.swap(true, Ordering::Relaxed) {
+            let _told = shutdown(self.to, Shutdown::Write);
+        }
+        Round::Ended
     }
 }
 
-async fn write(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+/// What was copied in one attempt.
+struct Copied {
+    count: usize,
+    /// The part that is still to be written.
+    left: Vec<u8>,
+}
+
+pub(super) async fn write(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         to.writable().await?;
         match to.try_write(bytes) {
@@ -189,12 +249,6 @@ async fn write(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Passes the end of one way on. A peer that is gone needs no telling.
-fn end(to: &TcpStream) -> Round {
-    let _told = shutdown(to, Shutdown::Write);
-    Round::Ended
-}
-
 async fn after_error(a: &TcpStream, b: &TcpStream, moved: &Moved) {
     tokio::select! {
         _ = a.ready(Interest::ERROR) => {}
@@ -202,6 +256,9 @@ async fn after_error(a: &TcpStream, b: &TcpStream, moved: &Moved) {
     }
     moved.idle(GRACE).await;
 }
+
+/// Most bytes that are copied at once; where there are more, splicing costs less.
+const COPIED: usize = reading::ROOM;
 
 /// How long bytes read before a reset may still be on their way.
 const GRACE: Duration = Duration::from_secs(10);

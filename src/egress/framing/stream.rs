@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -20,6 +21,8 @@ use super::{Fault, Follower, Found, Verdict};
 pub(in crate::egress) struct Framed {
     /// Gone once [`Framed::into_inner`] has taken it, which ends this.
     stream: Option<TcpStream>,
+    /// What was read before, until it is read here.
+    first: Bytes,
     follower: Follower,
     verdicts: Verdicts,
     broken: bool,
@@ -35,6 +38,8 @@ pub(in crate::egress) struct Verdicts(Arc<Mutex<Queue>>);
 #[derive(Debug, Default)]
 struct Queue {
     heads: VecDeque<Verdict>,
+    /// A head has come whole.
+    has_begun: bool,
     body_is_broken: bool,
 }
 
@@ -49,6 +54,11 @@ impl Verdicts {
             .unwrap_or(Verdict::Refused(missing))
     }
 
+    /// Tells whether the first head has come, or been refused.
+    pub(in crate::egress) fn have_begun(&self) -> bool {
+        self.lock().has_begun
+    }
+
     /// Tells whether the body being read broke its own framing.
     pub(in crate::egress) fn body_is_broken(&self) -> bool {
         self.lock().body_is_broken
@@ -60,11 +70,17 @@ impl Verdicts {
 }
 
 impl Framed {
-    /// `rate` bounds the bytes a second in each direction.
-    pub(in crate::egress) fn new(stream: TcpStream, rate: Option<NonZeroU64>) -> (Self, Verdicts) {
+    /// `first` was read from the stream before; `rate` bounds the bytes a second in each
+    /// direction.
+    pub(in crate::egress) fn new(
+        stream: TcpStream,
+        first: Bytes,
+        rate: Option<NonZeroU64>,
+    ) -> (Self, Verdicts) {
         let verdicts = Verdicts::default();
         let framed = Self {
             stream: Some(stream),
+            first,
             follower: Follower::new(),
             verdicts: verdicts.clone(),
             broken: false,
@@ -80,9 +96,11 @@ impl Framed {
         Arc::clone(&self.moved)
     }
 
-    /// Returns the connection itself, once nothing on it is a request any more.
-    pub(in crate::egress) fn into_inner(mut self) -> TcpStream {
-        self.stream.take().expect(PRESENT)
+    /// Returns the connection itself, once nothing on it is a request any more, and what is still
+    /// to be read of what was read before.
+    pub(in crate::egress) fn into_inner(mut self) -> (TcpStream, Bytes) {
+        let first = std::mem::take(&mut self.first);
+        (self.stream.take().expect(PRESENT), first)
     }
 
     fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
@@ -101,12 +119,25 @@ impl Framed {
         result
     }
 
+    /// Reads what was read before, and then what comes.
+    fn read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.first.is_empty() {
+            return Pin::new(self.present()).poll_read(cx, buf);
+        }
+        let count = self.first.len().min(buf.remaining());
+        buf.put_slice(&self.first.split_to(count));
+        Poll::Ready(Ok(()))
+    }
+
     /// Follows what was just read and returns how much of it hyper may see.
     fn follow(&mut self, bytes: &[u8]) -> usize {
         let mut sound = bytes.len();
         let mut queue = self.verdicts.lock();
         self.follower.follow(bytes, |found| match found {
-            Found::Head(verdict) => queue.heads.push_back(verdict),
+            Found::Head(verdict) => {
+                queue.has_begun = true;
+                queue.heads.push_back(verdict);
+            }
             Found::BrokenBody(at) => {
                 queue.body_is_broken = true;
                 self.broken = true;
@@ -143,12 +174,12 @@ impl AsyncRead for Framed {
         let result = match room < buf.remaining() {
             true => {
                 let mut part = ReadBuf::new(buf.initialize_unfilled_to(room));
-                let result = Pin::new(this.present()).poll_read(cx, &mut part);
+                let result = this.read(cx, &mut part);
                 let count = part.filled().len();
                 buf.advance(count);
                 result
             }
-            false => Pin::new(this.present()).poll_read(cx, buf),
+            false => this.read(cx, buf),
         };
         let count = buf.filled().len() - before;
         if matches!(result, Poll::Ready(Ok(()))) && count > 0 {

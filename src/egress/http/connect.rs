@@ -1,5 +1,6 @@
 //! CONNECT: a judged connection, then a tunnel.
 
+use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 use hyper::{Request, Response};
@@ -9,7 +10,7 @@ use super::super::record::Op;
 use super::super::refusal::Refusal;
 use super::super::{Proxy, dial, tunnel};
 use super::answer::Problem;
-use super::request::{Asked, connect_target};
+use super::request::{Asked, connect_target, hosts};
 use super::{Body, Client, Framed, reclaim};
 use crate::policy::hostname::Target;
 use crate::policy::network::Permit;
@@ -19,9 +20,11 @@ impl Client {
         &self,
         mut request: Request<Incoming>,
     ) -> Result<Response<Body>, Problem> {
-        let asked = connect_target(&request)?;
-        let permit = self.judge(Op::Connect, &asked)?;
-        let far = self.proxy.connect(&permit).await?;
+        let asked = connect_target(request.uri(), hosts(&request))?;
+        let (far, permit) = match self.take_refused() {
+            Some(refusal) => return Err(refusal.into()),
+            None => self.proxy.open(&asked).await?,
+        };
         let upgrade = hyper::upgrade::on(&mut request);
         let client = self.clone();
         tokio::spawn(async move {
@@ -36,22 +39,46 @@ impl Client {
     }
 }
 
-impl Client {
+/// Connects to where a client that `asked` wants to go, says so and runs the tunnel; `first` is
+/// what it sent behind that. A refusal leaves the connection to be answered on.
+pub(super) async fn serve(
+    stream: TcpStream,
+    proxy: &Proxy,
+    (asked, first): (Asked, Bytes),
+) -> Result<(), (TcpStream, Refusal)> {
+    let (far, permit) = match proxy.open(&asked).await {
+        Ok(opened) => opened,
+        Err(refusal) => return Err((stream, refusal)),
+    };
+    if tunnel::write(&stream, CONNECTED).await.is_ok() {
+        let near = tunnel::End {
+            stream,
+            read: first,
+        };
+        proxy.carry(near, far, &permit).await;
+    }
+    Ok(())
+}
+
+impl Proxy {
+    async fn open(&self, asked: &Asked) -> Result<(TcpStream, Permit), Refusal> {
+        let permit = self.judge_request(Op::Connect, asked)?;
+        Ok((self.connect(&permit).await?, permit))
+    }
+
     /// Asks the policy about where a request goes, and whether its `Host` says the same.
-    pub(super) fn judge(&self, op: Op, asked: &Asked) -> Result<Permit, Refusal> {
-        let permit = self.proxy.judge(op, &asked.target)?;
+    pub(super) fn judge_request(&self, op: Op, asked: &Asked) -> Result<Permit, Refusal> {
+        let permit = self.judge(op, &asked.target)?;
         let confirmed = match &asked.host {
             Some(host) => permit.confirm_host(host),
             None => Ok(()),
         };
         confirmed.map(|()| permit).map_err(|denial| {
-            self.proxy.record_denied(op, &asked.target, &denial);
+            self.record_denied(op, &asked.target, &denial);
             Refusal::Denied(denial)
         })
     }
-}
 
-impl Proxy {
     /// Connects for a tunnel, and records how that went, once.
     pub(in crate::egress) async fn connect(&self, permit: &Permit) -> Result<TcpStream, Refusal> {
         let stream = self.dial(Op::Connect, permit).await?;
@@ -92,3 +119,6 @@ impl Proxy {
         dialled
     }
 }
+
+/// As hyper says it.
+const CONNECTED: &[u8] = b"HTTP/1.1 200 OK\r\n\r\n";

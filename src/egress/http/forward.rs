@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
@@ -28,7 +29,7 @@ impl Client {
         mut request: Request<Incoming>,
     ) -> Result<Response<Body>, Problem> {
         let asked = plain_target(&request)?;
-        let permit = self.judge(Op::Request, &asked)?;
+        let permit = self.proxy.judge_request(Op::Request, &asked)?;
         let target = asked.target;
         let websocket = headers::is_websocket(request.headers());
         let near = websocket.then(|| hyper::upgrade::on(&mut request));
@@ -152,7 +153,7 @@ impl Client {
                 return;
             };
             let near = reclaim(near, Framed::into_inner);
-            let far = reclaim(far, |stream: TcpStream| stream);
+            let far = reclaim(far, |stream: TcpStream| (stream, Bytes::new()));
             if let (Some(near), Some(far)) = (near, far) {
                 let limits = client.proxy.network.limits();
                 tunnel::run(near, far, (&client.proxy.pipes, limits)).await;

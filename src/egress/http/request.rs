@@ -1,8 +1,8 @@
 //! Where a request wants to go, if that can be said in one way only.
 
 use hyper::body::Incoming;
-use hyper::header::HOST;
-use hyper::http::uri::Authority;
+use hyper::header::{HOST, HeaderValue};
+use hyper::http::uri::{Authority, Uri};
 use hyper::{Method, Request, StatusCode};
 
 use super::answer::Problem;
@@ -17,13 +17,16 @@ pub(super) struct Asked {
     pub(super) host: Option<Target>,
 }
 
-/// Returns the target of CONNECT.
-pub(super) fn connect_target(request: &Request<Incoming>) -> Result<Asked, Problem> {
-    let target = match (request.uri().authority(), request.uri().scheme()) {
+/// Returns the target of CONNECT, by its request line and the values of its `Host` headers.
+pub(super) fn connect_target<'h>(
+    uri: &Uri,
+    hosts: impl Iterator<Item = &'h [u8]>,
+) -> Result<Asked, Problem> {
+    let target = match (uri.authority(), uri.scheme()) {
         (Some(authority), None) => Target::parse(authority.as_str(), None)?,
         _ => return Err(Problem::malformed("CONNECT takes host:port")),
     };
-    let host = host(request, target.port)?;
+    let host = host(hosts, target.port)?;
     Ok(Asked { target, host })
 }
 
@@ -50,21 +53,28 @@ pub(super) fn plain_target(request: &Request<Incoming>) -> Result<Asked, Problem
             return Err(Problem::malformed(reason));
         }
     };
-    let host = host(request, 80)?;
+    let host = host(hosts(request), 80)?;
     Ok(Asked { target, host })
 }
 
+/// Returns the values of the `Host` headers.
+pub(super) fn hosts(request: &Request<Incoming>) -> impl Iterator<Item = &[u8]> {
+    let values = request.headers().get_all(HOST).into_iter();
+    values.map(HeaderValue::as_bytes)
+}
+
 /// Reads the `Host` header, by which servers choose.
-fn host(request: &Request<Incoming>, default_port: u16) -> Result<Option<Target>, Problem> {
-    let mut values = request.headers().get_all(HOST).iter();
+fn host<'h>(
+    mut values: impl Iterator<Item = &'h [u8]>,
+    default_port: u16,
+) -> Result<Option<Target>, Problem> {
     let Some(value) = values.next() else {
         return Ok(None);
     };
     if values.next().is_some() {
         return Err(Problem::malformed("there is more than one Host header"));
     }
-    let text = value
-        .to_str()
-        .map_err(|_| Problem::malformed("the Host header is not ASCII"))?;
+    let text = str::from_utf8(value).ok().filter(|text| text.is_ascii());
+    let text = text.ok_or(Problem::malformed("the Host header is not ASCII"))?;
     Ok(Some(Target::parse(text, Some(default_port))?))
 }

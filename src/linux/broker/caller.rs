@@ -27,7 +27,8 @@ pub(super) struct Caller<'b> {
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
 
 impl<'b> Caller<'b> {
-    /// Opens what is needed of the caller, and makes sure that it was still there.
+    /// Opens what is needed of the caller. Whether it was still there, [`Caller::read`] and what
+    /// opens its places make sure of: what was taken of it before is its own only then.
     pub(super) fn of(listener: BorrowedFd<'b>, call: &Notification) -> Result<Self, Errno> {
         let pidfd = match pidfd_open(call.thread, PIDFD_THREAD) {
             // KERNEL(6.9): only whole processes before.
@@ -38,13 +39,12 @@ impl<'b> Caller<'b> {
             }
             other => other,
         }?;
-        let caller = Self {
+        Ok(Self {
             listener,
             id: call.id,
             thread: call.thread,
             pidfd,
-        };
-        caller.check_pending().map(|()| caller)
+        })
     }
 
     /// Returns the number its call is answered by.
@@ -80,7 +80,7 @@ impl<'b> Caller<'b> {
         }
     }
 
-    /// Takes a copy of one of its descriptors.
+    /// Takes a copy of one of its descriptors; whose it is, is sure once something was read.
     pub(super) fn descriptor(&self, number: u64) -> Result<OwnedFd, Errno> {
         // The kernel takes an int and looks at no other half.
         let number = i32::from_ne_bytes(lower_half(number));

@@ -105,12 +105,10 @@ fn redirect(broker: &Shared) {
     }
 }
 
-/// Tells whether a connect of this socket may wait for its peer.
+/// Tells whether a connect of this socket may wait for its peer, if its kind waits at all.
 fn may_block(socket: &OwnedFd) -> Result<bool, Errno> {
-    let waits = !rustix::fs::fcntl_getfl(socket)
-        .map_err(errno)?
-        .contains(OFlags::NONBLOCK);
-    Ok(waits && sockopt::socket_type(socket).map_err(errno)? != SocketType::DGRAM)
+    let flags = rustix::fs::fcntl_getfl(socket).map_err(errno)?;
+    Ok(!flags.contains(OFlags::NONBLOCK))
 }
 
 /// Who may connect to a place.
