@@ -163,9 +163,13 @@ async fn more(
     };
     // A tunnel that waits for the server holds nothing.
     let read = async {
-        let next = reading::next(near).await?;
-        held.extend_from_slice(&next);
-        Ok(next.len())
+        let next = reading::next(near, <[u8]>::to_vec).await?;
+        let count = next.len();
+        match held.is_empty() {
+            true => *held = next,
+            false => held.extend(next),
+        }
+        Ok(count)
     };
     tokio::select! {
         done = read => done,

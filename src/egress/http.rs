@@ -51,7 +51,7 @@ struct Client {
 /// task of its own.
 pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
     let late = Instant::now() + proxy.network.limits().head;
-    let Ok(Ok(first)) = timeout_at(late, reading::next(&stream)).await else {
+    let Ok(Ok(first)) = timeout_at(late, reading::next(&stream, <[u8]>::to_vec)).await else {
         return;
     };
     let first = Bytes::from(first);

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::io;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -31,9 +32,9 @@ pub(super) struct End {
 
 /// Runs a tunnel whose ends have agreed on it, to its end.
 pub(super) async fn run(near: End, far: End, means: Means<'_>) {
-    let first = std::future::ready(Ok(near.read));
+    let first = pin!(std::future::ready(Ok(near.read)));
     // What is not looked at is not held back.
-    let _ended = carry(&near.stream, &far.stream, first, far.read, means).await;
+    let _ended = carry(&near.stream, &far.stream, first, &far.read, means).await;
 }
 
 /// Runs a tunnel to its end, or until the client's first bytes show that they are meant for
@@ -46,8 +47,10 @@ pub(super) async fn run_confirmed(
     means: Means<'_>,
     record: impl FnOnce(&Denial),
 ) {
-    let first = confirm(&near.stream, near.read, permit, means.1.head);
-    let carried = carry(&near.stream, &far, first, Bytes::new(), means).await;
+    let carried = {
+        let first = pin!(confirm(&near.stream, near.read, permit, means.1.head));
+        carry(&near.stream, &far, first, &[], means).await
+    };
     drop(far);
     if let Err(mismatch) = carried {
         record(&mismatch.denial);
@@ -57,11 +60,14 @@ pub(super) async fn run_confirmed(
 
 /// Carries bytes both ways: to `far` what comes after `first` and from `near`, to `near` `read`
 /// and what comes from `far`. Half-closed stays half-closed; a reset ends both sides.
+///
+/// What it waits for stays where it is made: a future that is passed on takes room twice, and
+/// there are thousands of tunnels.
 async fn carry(
     near: &TcpStream,
     far: &TcpStream,
-    first: impl Future<Output = Result<Bytes, Held>>,
-    read: Bytes,
+    first: Pin<&mut impl Future<Output = Result<Bytes, Held>>>,
+    read: &[u8],
     (pipes, limits): Means<'_>,
 ) -> Result<(), Mismatch> {
     let moved = Moved::new();
@@ -74,8 +80,9 @@ async fn carry(
         one_ended: &one_ended,
         pace: Pace::new(limits.rate),
     };
-    let up = async { Ok(way(near, far).run(&first.await?).await?) };
-    let down = async { Ok(way(far, near).run(&read).await?) };
+    let (mut upwards, mut downwards) = (way(near, far), way(far, near));
+    let up = pin!(async { Ok(upwards.run(&first.await?).await?) });
+    let down = pin!(async { Ok(downwards.run(read).await?) });
     let ended = tokio::select! {
         ended = async { tokio::try_join!(up, down).map(drop) } => ended,
         () = moved.idle(limits.idle) => Err(Held::Lost),
@@ -119,7 +126,7 @@ enum Round {
 impl Way<'_> {
     /// Carries `read`, and then everything that comes. Fails when `from` does; when `to` takes no
     /// more, the other way may still have its last answer to deliver.
-    async fn run(mut self, read: &[u8]) -> io::Result<()> {
+    async fn run(&mut self, read: &[u8]) -> io::Result<()> {
         if write(self.to, read).await.is_err() {
             return Ok(());
         }
@@ -211,7 +218,7 @@ impl Way<'_> {
             let written = match read {
                 [] => 0,
                 // The attempt to write the rest tells what is wrong.
-                read => self.to.try_write(read).unwrap_or(0),
+                read => write_now(self.to, read).unwrap_or(0),
             };
             Copied {
                 count: read.len(),
@@ -240,7 +247,7 @@ struct Copied {
 pub(super) async fn write(to: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         to.writable().await?;
-        match to.try_write(bytes) {
+        match write_now(to, bytes) {
             Ok(written) => bytes = &bytes[written..],
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
@@ -255,6 +262,12 @@ async fn after_error(a: &TcpStream, b: &TcpStream, moved: &Moved) {
         _ = b.ready(Interest::ERROR) => {}
     }
     moved.idle(GRACE).await;
+}
+
+/// Writes what is taken at once. Not by `send`, whose flags the filters of the proxies look at;
+/// that a peer is gone raises no signal, since SIGPIPE is ignored.
+fn write_now(to: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    to.try_io(Interest::WRITABLE, || Ok(rustix::io::write(to, bytes)?))
 }
 
 /// Most bytes that are copied at once; where there are more, splicing costs less.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::Signal::SIGPIPE;
 use rustix::net::SendFlags;
 use rustix::process::{DumpableBehavior, Signal, WaitId, WaitIdOptions};
 
@@ -18,7 +19,7 @@ use crate::error::{Error, Kind, Result};
 use crate::linux::inet_diag::{InetDiag, Transport};
 use crate::linux::launch::{self, handoff, landlock, privileges};
 use crate::linux::plan::{Role, filter};
-use crate::linux::sys::{self, Forked};
+use crate::linux::sys::{self, Disposition, Forked};
 use crate::policy::network::Network;
 use crate::policy::path::RealPath;
 
@@ -202,6 +203,8 @@ fn confine(keep: &[i32]) -> io::Result<()> {
         .open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
+    // Rust programs ignore it, and others may not; a peer that is gone must end one connection.
+    sys::set_disposition(SIGPIPE, Disposition::Ignored)?;
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
     privileges::drop_capabilities_of_helper()?;
