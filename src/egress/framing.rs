@@ -4,10 +4,12 @@
 //! `Transfer-Encoding`, bare line feeds. A peer that reads those differently would see another
 //! request than the one judged here (request smuggling), so they are refused.
 
+mod aside;
 mod head;
 mod stream;
 
-pub(super) use head::{Fault, LIMIT as MAX_HEAD, Verdict};
+pub(super) use aside::Aside;
+pub(super) use head::{Fault, LIMIT as MAX_HEAD, Verdict, field};
 pub(super) use stream::{Framed, Verdicts};
 
 use head::{Body, Head};
@@ -137,7 +139,7 @@ impl Follower {
             }),
             State::ChunkEnd => line.is_empty().then_some(State::ChunkSize),
             State::Trailers { .. } if line.is_empty() => Some(State::Head(Head::default())),
-            State::Trailers { left } => head::field(line).ok().map(|_| State::Trailers {
+            State::Trailers { left } => field(line).ok().map(|_| State::Trailers {
                 left: left.saturating_sub(line.len() + 2),
             }),
             _ => None,

@@ -4,6 +4,7 @@ mod answer;
 mod connect;
 mod forward;
 mod headers;
+mod interim;
 mod opening;
 mod request;
 
@@ -25,7 +26,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Proxy;
 use super::accept::Slot;
-use super::framing::{Framed, Verdict, Verdicts};
+use super::framing::{Aside, Framed, Verdict, Verdicts};
 use super::record::Op;
 use super::refusal::Refusal;
 use super::{reading, tunnel};
@@ -33,6 +34,7 @@ use crate::audit::event::Code;
 
 pub(super) use answer::BUSY;
 use answer::Problem;
+pub(super) use interim::Wanted;
 
 /// A body that passes through, or one of ours.
 pub(super) type Body = Either<Incoming, Full<Bytes>>;
@@ -42,6 +44,7 @@ pub(super) type Body = Either<Incoming, Full<Bytes>>;
 struct Client {
     proxy: Arc<Proxy>,
     verdicts: Verdicts,
+    aside: Aside,
     slot: Arc<Slot>,
     /// Why its first CONNECT is refused, where that is known.
     refused: Arc<Mutex<Option<Refusal>>>,
@@ -83,10 +86,11 @@ async fn serve_requests(
 ) {
     let limits = proxy.network.limits();
     let (stream, verdicts) = Framed::new(stream, first, limits.rate);
-    let moved = stream.moved();
+    let (moved, aside) = (stream.moved(), stream.aside());
     let client = Client {
         proxy,
         verdicts,
+        aside,
         slot: Arc::new(slot),
         refused: Arc::new(Mutex::new(refused)),
     };

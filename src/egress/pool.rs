@@ -7,11 +7,15 @@ use std::time::Duration;
 use hyper::client::conn::http1::SendRequest;
 use tokio::time::Instant;
 
-use super::http::Body;
+use super::http::{Body, Wanted};
 use crate::policy::hostname::Target;
 
 /// The HTTP side of one connection to a server.
-pub(super) type Sender = SendRequest<Body>;
+#[derive(Debug)]
+pub(super) struct Sender {
+    pub(super) requests: SendRequest<Body>,
+    pub(super) interim: Wanted,
+}
 
 /// Idle connections by target. Holds no right: a request is judged before it looks here.
 #[derive(Debug, Default)]
@@ -31,7 +35,7 @@ impl Pool {
         let mut pool = self.lock();
         let idle = pool.get_mut(target)?;
         // One that was put back may still be receiving the rest of its last answer.
-        let is_free = |idle: &Idle| idle.sender.is_ready() && idle.is_fresh();
+        let is_free = |idle: &Idle| idle.sender.requests.is_ready() && idle.is_fresh();
         let own = idle
             .iter()
             .rposition(|idle| idle.worker == worker && is_free(idle));
@@ -44,7 +48,7 @@ impl Pool {
     pub(super) fn put(&self, target: &Target, sender: Sender, worker: usize) {
         let mut pool = self.lock();
         let total: usize = pool.values().map(Vec::len).sum();
-        if total >= MAX_TOTAL || sender.is_closed() {
+        if total >= MAX_TOTAL || sender.requests.is_closed() {
             return;
         }
         let fresh = Idle {
@@ -79,7 +83,7 @@ impl Idle {
     /// Tells whether this may still be used. An answer that takes longer than [`IDLE`] to read
     /// goes on to its end, since its connection closes only behind it.
     fn is_fresh(&self) -> bool {
-        !self.sender.is_closed() && self.since.elapsed() < IDLE
+        !self.sender.requests.is_closed() && self.since.elapsed() < IDLE
     }
 }
 

@@ -10,6 +10,8 @@ use crate::fixture::{PATIENCE, Proxy, Server, connect, on, read_head};
 /// An answer, with what is about one connection only left out.
 #[derive(Debug, PartialEq, Eq)]
 struct Answer {
+    /// The heads before the final one.
+    interim: Vec<Vec<Vec<u8>>>,
     status: String,
     headers: BTreeMap<String, Vec<Vec<u8>>>,
     body: Vec<u8>,
@@ -45,12 +47,14 @@ fn read_chunks(reader: &mut impl BufRead) -> Vec<u8> {
     }
 }
 
-/// Reads the final answer to one request.
+/// Reads the answer to one request, with those before the final one.
 fn read_answer(stream: TcpStream, method: &str) -> Answer {
     let mut reader = BufReader::new(stream);
     let mut status = read_line(&mut reader);
     let mut lines = read_lines(&mut reader);
+    let mut interim = Vec::new();
     while status.starts_with(b"HTTP/1.1 1") {
+        interim.push([vec![status], lines].concat());
         status = read_line(&mut reader);
         lines = read_lines(&mut reader);
     }
@@ -89,6 +93,7 @@ fn read_answer(stream: TcpStream, method: &str) -> Answer {
     }
     headers.retain(|name, _| !FRAMING.contains(&name.as_str()));
     Answer {
+        interim,
         status: String::from_utf8_lossy(&status[9..]).into_owned(),
         headers,
         body,
@@ -130,6 +135,12 @@ fn corpus() -> Vec<(&'static str, Vec<u8>)> {
         (
             "GET",
             b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
+                .to_vec(),
+        ),
+        (
+            "POST",
+            b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 110 x\r\nA: b\r\na:c\r\n\r\n\
+              HTTP/1.1 204 No Content\r\n\r\n"
                 .to_vec(),
         ),
         (

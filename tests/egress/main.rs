@@ -10,6 +10,7 @@ mod fixture;
 mod forms;
 mod hello;
 mod http;
+mod interim;
 mod limits;
 #[cfg(feature = "socks")]
 mod socks;

@@ -139,7 +139,7 @@ impl Head {
 
 /// Splits a header line; its name must be a token up to the colon, its value free of controls.
 /// A line that begins with a blank (obsolete folding) has no token there.
-pub(super) fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
+pub(in crate::egress) fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Fault> {
     let colon = line
         .iter()
         .position(|byte| *byte == b':')

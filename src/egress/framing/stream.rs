@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use super::super::close::linger;
 use super::super::moved::Moved;
 use super::super::pace::Pace;
-use super::{Fault, Follower, Found, Verdict};
+use super::{Aside, Fault, Follower, Found, Verdict};
 
 /// A connection whose requests are followed while they are read.
 #[derive(Debug)]
@@ -25,6 +25,7 @@ pub(in crate::egress) struct Framed {
     first: Bytes,
     follower: Follower,
     verdicts: Verdicts,
+    aside: Aside,
     broken: bool,
     moved: Arc<Moved>,
     reading: Pace,
@@ -83,6 +84,7 @@ impl Framed {
             first,
             follower: Follower::new(),
             verdicts: verdicts.clone(),
+            aside: Aside::default(),
             broken: false,
             moved: Arc::new(Moved::new()),
             reading: Pace::new(rate),
@@ -94,6 +96,11 @@ impl Framed {
     /// Tells from outside when bytes moved last.
     pub(in crate::egress) fn moved(&self) -> Arc<Moved> {
         Arc::clone(&self.moved)
+    }
+
+    /// Returns what writes between the messages.
+    pub(in crate::egress) fn aside(&self) -> Aside {
+        self.aside.clone()
     }
 
     /// Returns the connection itself, once nothing on it is a request any more, and what is still
@@ -230,8 +237,18 @@ impl AsyncWrite for Framed {
         self.stream.as_ref().expect(PRESENT).is_write_vectored()
     }
 
+    /// hyper flushes behind what it has written, and whenever it waits for an answer.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_flush(cx)
+        let this = self.get_mut();
+        while let Some(left) = this.aside.left() {
+            let room = ready!(this.writing.poll_room(cx)).min(left.len());
+            let result = Pin::new(this.present()).poll_write(cx, &left[..room]);
+            match ready!(this.wrote(result))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => this.aside.wrote(count),
+            }
+        }
+        Pin::new(this.present()).poll_flush(cx)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

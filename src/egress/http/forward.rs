@@ -1,16 +1,18 @@
 //! Plain requests: passed on over a kept or new connection, bodies streamed both ways.
 
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{Either, Full};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1;
-use hyper::header::{HOST, HeaderValue};
+use hyper::header::{EXPECT, HOST, HeaderValue};
 use hyper::http::uri::{PathAndQuery, Uri};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::timeout;
 
 use super::super::pool::Sender;
@@ -18,6 +20,7 @@ use super::super::record::Op;
 use super::super::refusal::{Cause, Failure, Refusal};
 use super::super::tunnel;
 use super::answer::Problem;
+use super::interim::{Broken, Sink, Upstream};
 use super::request::plain_target;
 use super::{Body, Client, Framed, MAX_HEADERS, headers, reclaim};
 use crate::policy::hostname::Target;
@@ -33,14 +36,19 @@ impl Client {
         let target = asked.target;
         let websocket = headers::is_websocket(request.headers());
         let near = websocket.then(|| hyper::upgrade::on(&mut request));
+        let (to, interim) = unbounded_channel();
+        let sink = sink_for(&request, to);
         let request = onward(request, &target, websocket)?;
-        let sent = match websocket {
-            true => self
-                .send_on_new(&permit, request)
-                .await
-                .map(|(response, _)| response),
-            false => self.send(&permit, request).await,
+        let sending = async {
+            match websocket {
+                true => self
+                    .send_on_new(&permit, request, sink)
+                    .await
+                    .map(|(response, _)| response),
+                false => self.send(&permit, request, sink).await,
+            }
         };
+        let sent = self.pass_interim(interim, pin!(sending)).await;
         let mut response = sent.map_err(|refusal| self.blame(refusal))?;
         let switches = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         match (switches, near) {
@@ -63,36 +71,60 @@ impl Client {
         Ok(response)
     }
 
+    /// Waits for the answer, and has those before it written to the client.
+    async fn pass_interim<T>(
+        &self,
+        mut interim: UnboundedReceiver<Bytes>,
+        mut sending: Pin<&mut impl Future<Output = T>>,
+    ) -> T {
+        let sent = loop {
+            tokio::select! {
+                biased;
+                Some(head) = interim.recv() => self.aside.write(head).await,
+                sent = &mut sending => break sent,
+            }
+        };
+        while let Ok(head) = interim.try_recv() {
+            self.aside.write(head).await;
+        }
+        sent
+    }
+
     /// Sends over a kept connection if there is one that lives, else over a new one.
     async fn send(
         &self,
         permit: &Permit,
         request: Request<Body>,
+        sink: Option<Sink>,
     ) -> Result<Response<Incoming>, Refusal> {
         let target = permit.target();
         let (pool, worker) = (&self.proxy.pool, self.proxy.worker);
         let Some((mut sender, maker)) = pool.take(target, worker) else {
-            let (response, sender) = self.send_on_new(permit, request).await?;
+            let (response, sender) = self.send_on_new(permit, request, sink).await?;
             pool.put(target, sender, worker);
             return Ok(response);
         };
         self.proxy.record_allowed(Op::Request, permit);
         let spare = repeatable(&request);
-        let sent = timeout(self.idle(), sender.try_send_request(request)).await;
+        sender.interim.by(sink.clone());
+        let sent = timeout(self.idle(), sender.requests.try_send_request(request)).await;
         let again = match sent {
             Ok(Ok(response)) => {
                 pool.put(target, sender, maker);
                 return Ok(response);
             }
-            // The server closed it while the request was on its way.
-            Ok(Err(mut error)) => error.take_message().or(spare),
+            Ok(Err(mut error)) => match Broken::cause_of(error.error()) {
+                Some(what) => return Err(self.failed(target, Cause::Other, what)),
+                // The server closed it while the request was on its way.
+                None => error.take_message().or(spare),
+            },
             Err(_) => None,
         };
         let Some(request) = again else {
             return Err(self.failed(target, Cause::Other, NO_ANSWER));
         };
         let stream = self.proxy.dial(Op::Request, permit).await?;
-        let (response, sender) = self.send_over(stream, target, request).await?;
+        let (response, sender) = self.send_over(stream, target, request, sink).await?;
         pool.put(target, sender, worker);
         Ok(response)
     }
@@ -101,11 +133,12 @@ impl Client {
         &self,
         permit: &Permit,
         request: Request<Body>,
+        sink: Option<Sink>,
     ) -> Result<(Response<Incoming>, Sender), Refusal> {
         let stream = self.proxy.dial(Op::Request, permit).await?;
         // Before the first byte leaves: what was sent is on record, whatever comes back.
         self.proxy.record_allowed(Op::Request, permit);
-        self.send_over(stream, permit.target(), request).await
+        self.send_over(stream, permit.target(), request, sink).await
     }
 
     async fn send_over(
@@ -113,16 +146,23 @@ impl Client {
         stream: TcpStream,
         target: &Target,
         request: Request<Body>,
+        sink: Option<Sink>,
     ) -> Result<(Response<Incoming>, Sender), Refusal> {
-        let failed = |_| self.failed(target, Cause::Other, NO_ANSWER);
+        let failed = |error: hyper::Error| {
+            let what = Broken::cause_of(&error).unwrap_or(NO_ANSWER);
+            self.failed(target, Cause::Other, what)
+        };
         let mut builder = http1::Builder::new();
         builder.max_headers(MAX_HEADERS).preserve_header_case(true);
-        let (mut sender, connection) = builder
+        let (stream, interim) = Upstream::new(stream);
+        let (requests, connection) = builder
             .handshake(TokioIo::new(stream))
             .await
             .map_err(failed)?;
         tokio::spawn(connection.with_upgrades());
-        match timeout(self.idle(), sender.send_request(request)).await {
+        interim.by(sink);
+        let mut sender = Sender { requests, interim };
+        match timeout(self.idle(), sender.requests.send_request(request)).await {
             Ok(answer) => Ok((answer.map_err(failed)?, sender)),
             Err(_) => Err(self.failed(target, Cause::TimedOut, LATE)),
         }
@@ -153,7 +193,7 @@ impl Client {
                 return;
             };
             let near = reclaim(near, Framed::into_inner);
-            let far = reclaim(far, |stream: TcpStream| (stream, Bytes::new()));
+            let far = reclaim(far, Upstream::into_inner);
             if let (Some(near), Some(far)) = (near, far) {
                 let limits = client.proxy.network.limits();
                 tunnel::run(near, far, (&client.proxy.pipes, limits)).await;
@@ -161,6 +201,13 @@ impl Client {
             drop(client.slot);
         });
     }
+}
+
+/// Returns where interim answers go. HTTP/1.0 has none (RFC 9110, 15.2), and hyper says itself
+/// that a client who waits for that may go on.
+fn sink_for(request: &Request<Incoming>, to: UnboundedSender<Bytes>) -> Option<Sink> {
+    let expects = request.headers().contains_key(EXPECT);
+    (request.version() == Version::HTTP_11).then(|| Sink::new(to, expects))
 }
 
 /// Turns a request to a proxy into one to a server.
