@@ -37,7 +37,7 @@ use crate::linux::plan::{Place, Plan};
 use crate::linux::{support, sys};
 use crate::policy::{Nesting, NetworkMode};
 use caller::Caller;
-use control::{Confined, Control, Message, Order, Trapped};
+use control::{Confined, Control, ForBroker, Message, Order};
 use run_directory::RunDirectory;
 use terminal::Terminal;
 
@@ -66,6 +66,9 @@ impl fmt::Display for Launch {
 #[derive(Debug)]
 pub struct Sandbox {
     control: Control,
+    /// The line to the command's process, until it ends or becomes the command.
+    command: Option<Control>,
+    told: Told,
     init: u32,
     pidfd: OwnedFd,
     signals: SignalFd,
@@ -76,20 +79,40 @@ pub struct Sandbox {
     network: NetworkMode,
 }
 
+/// What the sandbox has told while it was set up.
+#[derive(Debug, Default)]
+struct Told {
+    for_broker: Option<ForBroker>,
+    listener: Option<OwnedFd>,
+    confined: Option<Confined>,
+    init_is_hidden: bool,
+}
+
+/// What the broker needs.
+#[derive(Debug)]
+pub(crate) struct Trapped {
+    /// Where stopped calls arrive.
+    pub(crate) listener: OwnedFd,
+    pub(crate) for_broker: ForBroker,
+}
+
 /// Clones init into its namespaces. The caller must be single-threaded.
 pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
     let Launch { plan, run } = launch;
-    let (ours, theirs) = Control::pair().map_err(|error| step_failed("socketpair", error))?;
+    let pair = || Control::pair().map_err(|error| step_failed("socketpair", error));
+    let (ours, theirs) = pair()?;
+    let (command, of_command) = pair()?;
     let flags = namespaces::of(&plan).fold(0, |flags, (flag, _)| flags | flag);
     let (init, pidfd) = match sys::clone_into_namespaces(flags).map_err(cannot_clone)? {
         sys::Forked::Child => {
             // Held here too, it would never be seen to close.
-            drop(ours);
-            init::run(&plan, &caller, &theirs, &run.socket_path())
+            drop((ours, command));
+            let lines = (&theirs, &of_command);
+            init::run(&plan, &caller, lines, &run.socket_path())
         }
         sys::Forked::Parent(pid, pidfd) => (pid, pidfd),
     };
-    drop(theirs);
+    drop((theirs, of_command));
     // After the clone: a process that is not dumpable cannot write its own id maps.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
         .map_err(|errno| step_failed("prctl(PR_SET_DUMPABLE)", errno))?;
@@ -98,6 +121,8 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         .map_err(|errno| step_failed("signalfd", errno))?;
     let sandbox = Sandbox {
         control: ours,
+        command: Some(command),
+        told: Told::default(),
         init: init.as_raw().cast_unsigned(),
         pidfd,
         signals,
@@ -144,21 +169,28 @@ fn cannot_clone(error: std::io::Error) -> Error {
 }
 
 impl Sandbox {
-    /// Waits for init's next message, or for a signal that ends the launch.
+    /// Waits for the next message of init or of the command's process, or for a signal that ends
+    /// the launch.
     fn next_message(&mut self) -> Result<Message> {
         loop {
-            let mut fds = [
-                PollFd::new(self.control.as_fd(), PollFlags::POLLIN),
-                PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
-            ];
+            // The command's last, and read first: why it ended was said before init says that.
+            let lines = [self.control.as_fd(), self.signals.as_fd()].into_iter();
+            let lines = lines.chain(self.command.as_ref().map(AsFd::as_fd));
+            let mut fds: Vec<_> = lines.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
             wait_for(&mut fds);
-            if fds[0].any() == Some(true) {
+            let is_ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
+            if let (Some(true), Some(command)) = (is_ready.get(2), &self.command) {
+                match command.receive() {
+                    Ok(Some(message)) => return Ok(message),
+                    // Init knows more of its end.
+                    Ok(None) | Err(_) => self.command = None,
+                }
+            } else if is_ready[0] {
                 return match self.control.receive() {
                     Ok(Some(message)) => Ok(message),
-                    Ok(None) | Err(_) => Err(self.init_is_gone()),
+                    Ok(None) | Err(_) => Err(self.process_is_gone()),
                 };
-            }
-            if fds[1].any() == Some(true)
+            } else if is_ready[1]
                 && let Ok(Some(info)) = self.signals.read_signal()
                 && ends_a_launch(info.ssi_signo)
             {
@@ -169,10 +201,28 @@ impl Sandbox {
         }
     }
 
-    fn init_is_gone(&self) -> Error {
+    /// Waits for one message, and notes what it tells.
+    fn listen(&mut self) -> Result<()> {
+        match self.next_message()? {
+            Message::HandedOver(for_broker) => {
+                self.run.unlink_socket();
+                self.told.for_broker = for_broker;
+            }
+            Message::Hidden => self.told.init_is_hidden = true,
+            Message::Stopping(listener) => self.told.listener = Some(listener),
+            Message::Ready(confined) => self.told.confined = Some(confined),
+            // By nobody of the sandbox: it goes on when whoever did it has it go on.
+            Message::Stopped => {}
+            Message::Failed(failure) => return Err(failure.into()),
+            Message::Ended(_) => return Err(self.process_is_gone()),
+        }
+        Ok(())
+    }
+
+    fn process_is_gone(&self) -> Error {
         Error::new(
             Kind::Launch,
-            "the sandbox's first process ended while it was set up",
+            "a process of the sandbox ended while it was set up",
         )
         .with_hint("it may have been killed for want of memory: see the kernel's log")
     }
@@ -260,14 +310,14 @@ impl Sandbox {
         if !self.stops_calls {
             return Ok(None);
         }
-        loop {
-            match self.next_message()? {
-                Message::HandedOver => self.run.unlink_socket(),
-                Message::Stopping(trapped) => return Ok(Some(trapped)),
-                Message::Failed(failure) => return Err(failure.into()),
-                _ => return Err(self.init_is_gone()),
-            }
+        while self.told.listener.is_none() || self.told.for_broker.is_none() {
+            self.listen()?;
         }
+        let parts = self.told.listener.take().zip(self.told.for_broker.take());
+        Ok(parts.map(|(listener, for_broker)| Trapped {
+            listener,
+            for_broker,
+        }))
     }
 }
 
@@ -276,30 +326,28 @@ impl Held for Sandbox {
         if self.network == NetworkMode::Open {
             return Ok(None);
         }
-        let socket = self.run.socket().ok_or_else(|| self.init_is_gone())?;
+        let socket = self.run.socket().ok_or_else(|| self.process_is_gone())?;
         Ok(Some((socket, self.init)))
     }
 
     fn report(&mut self) -> Result<Report> {
         loop {
-            match self.next_message()? {
-                Message::HandedOver => self.run.unlink_socket(),
-                Message::Ready(confined) => return Ok(self.report_of(confined)),
-                Message::Failed(failure) => return Err(failure.into()),
-                _ => return Err(self.init_is_gone()),
+            match self.told.confined {
+                Some(confined) if self.told.init_is_hidden => return Ok(self.report_of(confined)),
+                _ => self.listen()?,
             }
         }
     }
 
     fn release(&mut self) -> Result<()> {
-        self.control
-            .send_order(Order::Release)
-            .map_err(|error| step_failed("send", error))?;
+        let command = self.command.take().ok_or_else(|| self.process_is_gone())?;
+        let released = command.send_order(Order::Release);
         // From here on a signal is the command's: it waits until it can be passed on.
-        match self.control.receive() {
-            Ok(Some(Message::Started)) => Ok(()),
+        match command.receive() {
             Ok(Some(Message::Failed(failure))) => Err(failure.into()),
-            _ => Err(self.init_is_gone()),
+            // The line closes by itself when the command is executed.
+            Ok(None) if released.is_ok() => Ok(()),
+            _ => Err(self.process_is_gone()),
         }
     }
 

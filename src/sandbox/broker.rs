@@ -5,7 +5,7 @@ use std::io;
 use crate::audit::Audit;
 use crate::error::{Error, Kind, Result};
 use crate::linux::broker::{Broker, Ends, Prepared};
-use crate::linux::launch::control::Trapped;
+use crate::linux::launch::Trapped;
 use crate::linux::launch::network::CAPTURED;
 use crate::linux::launch::privileges;
 use crate::linux::netlink::capture::Redirection;
@@ -31,9 +31,10 @@ pub(super) fn start(
 ) -> Result<Running> {
     let ends = trapped.map(|trapped| Ends {
         listener: trapped.listener,
-        unix_diag: trapped.unix_diag,
-        executor: trapped.executor,
+        unix_diag: trapped.for_broker.unix_diag,
+        executor: trapped.for_broker.executor,
         redirection: trapped
+            .for_broker
             .redirection
             .map(|socket| Redirection::new(socket, CAPTURED)),
     });

@@ -39,7 +39,7 @@ impl Helpers {
         if is_transparent
             && trapped
                 .as_ref()
-                .is_some_and(|found| found.redirection.is_none())
+                .is_some_and(|found| found.for_broker.redirection.is_none())
         {
             audit.verbose(format_args!(
                 "programs that know no proxy are served on ports 22, 80, 443 and those of \

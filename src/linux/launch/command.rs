@@ -1,10 +1,7 @@
 //! The command's process: from a fork of init to the program the caller asked for.
 
 use std::ffi::{CStr, CString};
-use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -12,16 +9,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::caller::Caller;
-use super::control::Confined;
+use super::control::{Confined, Control, Message, Order};
 use super::failure::{At, Failure, Step};
 use super::{landlock, namespaces, privileges, rootfs};
 use crate::linux::plan::Plan;
 use crate::linux::plan::filter::Filter;
-use crate::linux::{passing, support, sys};
+use crate::linux::{support, sys};
 use crate::policy::Nesting;
-
-/// What comes with the listener of the command's own filter.
-pub(super) const LISTENER: u8 = b'l';
 
 /// Shell that runs a script without an interpreter line, as execvp(3) does.
 const SCRIPT_SHELL: &CStr = c"/bin/sh";
@@ -29,15 +23,15 @@ const SCRIPT_SHELL: &CStr = c"/bin/sh";
 /// Confines this process, which inherits all but its own filter from init, waits for the
 /// release, and becomes the command.
 ///
-/// `init` is the line to init: the listener of its own filter, confined, then released, then
-/// silence or a failure.
-pub(super) fn run(plan: &Plan, caller: &Caller, confined: Confined, mut init: UnixStream) -> ! {
-    let failure = match confine_and_wait(plan, caller, confined, &mut init) {
+/// `launcher` is a line of its own: no other process has to wake up for what is said on it. It
+/// closes by itself when the command is executed.
+pub(super) fn run(plan: &Plan, caller: &Caller, confined: Confined, launcher: &Control) -> ! {
+    let failure = match confine_and_wait(plan, caller, confined, launcher) {
         Ok(never) => match never {},
         Err(failure) => failure,
     };
-    // Init ends the launch when the line closes, whether or not this arrives.
-    drop(init.write_all(&failure.encode()));
+    // Init notices the end of this process, whether or not this arrives.
+    drop(launcher.send(&Message::Failed(failure)));
     sys::exit_now(125)
 }
 
@@ -45,7 +39,7 @@ fn confine_and_wait(
     plan: &Plan,
     caller: &Caller,
     mut confined: Confined,
-    init: &mut UnixStream,
+    launcher: &Control,
 ) -> Result<std::convert::Infallible, Failure> {
     // KERNEL(6.12): before, Landlock has no scope for signals. Without it, kill(0) from a command in the caller's process group
     // would reach the caller; a session of its own costs it the terminal.
@@ -63,27 +57,30 @@ fn confine_and_wait(
         if confined.landlock_abi > 0 {
             landlock::keep_signals_in(plan)?;
         }
-        stop_calls(filter, init)?;
+        stop_calls(filter, launcher)?;
         confined.seccomp_filters += 1;
     }
     // Here, since the broker takes a while to take over, and no call of this is stopped.
     privileges::verify(plan, &mut confined)?;
+    let ready = launcher.send(&Message::Ready(confined));
+    ready.at(Step::TieToLauncher)?;
+    // While the launcher wakes up: whether released or not, nothing is executed before this.
     if plan.performed.is_some() {
         expect_performed()?;
     }
-    init.write_all(&confined.encode()).at(Step::Execute)?;
-    init.read_exact(&mut [0]).at(Step::Execute)?;
+    if launcher.receive_order().at(Step::TieToLauncher)? != Some(Order::Release) {
+        return Err(Failure::new(Step::TieToLauncher, Errno::EPIPE));
+    }
     caller.restore()?;
     Err(execute(plan))
 }
 
 /// Has the broker perform this process's calls from now on.
-fn stop_calls(filter: &Filter, init: &UnixStream) -> Result<(), Failure> {
+fn stop_calls(filter: &Filter, launcher: &Control) -> Result<(), Failure> {
     let listener = sys::install_seccomp_listener(&filter.program()).at(Step::StopCalls)?;
-    passing::send(init, &[LISTENER], &[listener.as_fd()]).at(Step::StopCalls)?;
-    // Whoever holds it may answer calls: the command must not.
-    drop(listener);
-    Ok(())
+    // Dropped with the message: whoever holds it may answer calls, and the command must not.
+    let stopping = Message::Stopping(listener);
+    launcher.send(&stopping).at(Step::StopCalls)
 }
 
 /// Makes sure that the broker performs this process's calls.

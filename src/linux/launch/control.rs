@@ -1,6 +1,7 @@
-//! The line between launcher and init: one SOCK_SEQPACKET pair for the whole run.
+//! The lines between the launcher and the sandbox, one SOCK_SEQPACKET pair each: to init for the
+//! whole run, and to the command's process until it becomes the command.
 //!
-//! Its end of file is the death pipe of both: when one side is gone, the other ends.
+//! The end of file of the first is the death pipe of both: when one side is gone, the other ends.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,30 +12,29 @@ use super::failure::Failure;
 use crate::backend::Outcome;
 use crate::linux::passing;
 
-/// What init tells the launcher, in this order.
+/// What the launcher is told.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// The proxies have what they serve; the name of their socket is not needed any more.
-    HandedOver,
-    /// The command's calls are stopped, and wait for the broker.
-    Stopping(Trapped),
-    /// The command is confined and waits.
+    /// By init: the proxies have what they serve; the name of their socket is not needed any more.
+    /// With it comes what the broker needs, where calls are to be judged.
+    HandedOver(Option<ForBroker>),
+    /// By init: it holds nothing any more that a command could make use of.
+    Hidden,
+    /// By the command's process: its calls are stopped, and this is where they arrive.
+    Stopping(OwnedFd),
+    /// By the command's process: it is confined, and waits to be released.
     Ready(Confined),
-    /// The command was executed.
-    Started,
-    /// A signal stopped the command; it can be continued.
+    /// By init: a signal stopped the command; it can be continued.
     Stopped,
-    /// The command ended.
+    /// By init: the command ended.
     Ended(Outcome),
-    /// A step failed; the command does not run.
+    /// By either: a step failed; the command does not run.
     Failed(Failure),
 }
 
-/// What the broker needs of the sandbox.
+/// What the broker needs of the sandbox beside the calls.
 #[derive(Debug)]
-pub(crate) struct Trapped {
-    /// Where stopped calls arrive.
-    pub(crate) listener: OwnedFd,
+pub(crate) struct ForBroker {
     /// A netlink socket that knows the sandbox's Unix sockets.
     pub(crate) unix_diag: OwnedFd,
     /// The main line to the executor.
@@ -43,12 +43,12 @@ pub(crate) struct Trapped {
     pub(crate) redirection: Option<OwnedFd>,
 }
 
-/// What the launcher tells init.
+/// What the launcher tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Execute the command.
+    /// To the command's process: execute the command.
     Release,
-    /// Pass on a signal the launcher got.
+    /// To init: pass on a signal the launcher got.
     Signal(u8),
 }
 
@@ -63,10 +63,7 @@ pub(crate) struct Confined {
 }
 
 impl Confined {
-    /// Length of an encoded one; a failure is longer.
-    pub(crate) const LEN: usize = 4;
-
-    pub(crate) fn encode(self) -> [u8; Self::LEN] {
+    fn encode(self) -> [u8; 4] {
         [
             self.landlock_abi,
             self.seccomp_filters,
@@ -75,7 +72,7 @@ impl Confined {
         ]
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+    fn decode(bytes: &[u8]) -> Option<Self> {
         let &[landlock_abi, seccomp_filters, no_capabilities, no_new_privs] = bytes else {
             return None;
         };
@@ -95,7 +92,7 @@ pub(crate) struct Control(OwnedFd);
 const MAX_MESSAGE: usize = 8192;
 
 impl Control {
-    /// Makes both ends: the launcher's and init's.
+    /// Makes both ends: the launcher's and the sandbox's.
     pub(crate) fn pair() -> io::Result<(Self, Self)> {
         let kind = SocketType::SEQPACKET;
         let (a, b) =
@@ -105,7 +102,8 @@ impl Control {
 
     pub(crate) fn send(&self, message: &Message) -> io::Result<()> {
         let fds = match message {
-            Message::Stopping(trapped) => trapped.fds().to_vec(),
+            Message::HandedOver(Some(for_broker)) => for_broker.fds(),
+            Message::Stopping(listener) => vec![listener.as_fd()],
             _ => Vec::new(),
         };
         passing::send(&self.0, &message.encode(), &fds)
@@ -118,7 +116,7 @@ impl Control {
         }
     }
 
-    /// Waits for the next message of init; `None` once init is gone.
+    /// Waits for the next message; `None` once the other side is gone.
     pub(crate) fn receive(&self) -> io::Result<Option<Message>> {
         let mut buffer = [0; MAX_MESSAGE];
         match passing::receive(&self.0, &mut buffer)? {
@@ -147,21 +145,17 @@ impl AsFd for Control {
     }
 }
 
-impl Trapped {
+impl ForBroker {
     /// Returns all of it, in the order in which it is passed on.
-    pub(crate) fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let all = [&self.listener, &self.unix_diag, &self.executor];
-        all.into_iter()
-            .chain(&self.redirection)
-            .map(AsFd::as_fd)
-            .collect()
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        let all = [&self.unix_diag, &self.executor].into_iter();
+        all.chain(&self.redirection).map(AsFd::as_fd).collect()
     }
 
-    /// Takes what [`Trapped::fds`] gave.
-    pub(crate) fn of(fds: Vec<OwnedFd>) -> Option<Self> {
+    /// Takes what [`ForBroker::fds`] gave.
+    fn of(fds: Vec<OwnedFd>) -> Option<Self> {
         let mut fds = fds.into_iter();
         let found = Self {
-            listener: fds.next()?,
             unix_diag: fds.next()?,
             executor: fds.next()?,
             redirection: fds.next(),
@@ -173,10 +167,10 @@ impl Trapped {
 impl Message {
     fn encode(&self) -> Vec<u8> {
         match self {
-            Self::HandedOver => b"m".to_vec(),
+            Self::HandedOver(_) => b"m".to_vec(),
+            Self::Hidden => b"h".to_vec(),
             Self::Stopping(_) => b"c".to_vec(),
             Self::Ready(confined) => [b"r".as_slice(), &confined.encode()].concat(),
-            Self::Started => b"s".to_vec(),
             Self::Stopped => b"t".to_vec(),
             Self::Ended(Outcome::Exited(status)) => vec![b'x', *status],
             Self::Ended(Outcome::Signaled(signal)) => vec![b'k', *signal],
@@ -188,13 +182,14 @@ impl Message {
         }
     }
 
-    fn decode(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Self> {
+    fn decode(bytes: &[u8], mut fds: Vec<OwnedFd>) -> Option<Self> {
         let (tag, rest) = bytes.split_first()?;
         match (tag, rest) {
-            (b'm', []) => Some(Self::HandedOver),
-            (b'c', []) => Trapped::of(fds).map(Self::Stopping),
+            (b'm', []) if fds.is_empty() => Some(Self::HandedOver(None)),
+            (b'm', []) => ForBroker::of(fds).map(|found| Self::HandedOver(Some(found))),
+            (b'h', []) => Some(Self::Hidden),
+            (b'c', []) => fds.pop().map(Self::Stopping),
             (b'r', bytes) => Confined::decode(bytes).map(Self::Ready),
-            (b's', []) => Some(Self::Started),
             (b't', []) => Some(Self::Stopped),
             (b'x', &[status]) => Some(Self::Ended(Outcome::Exited(status))),
             (b'k', &[signal]) => Some(Self::Ended(Outcome::Signaled(signal))),

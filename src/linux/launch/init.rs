@@ -1,12 +1,11 @@
 //! Process 1 of the sandbox: builds it, starts the command, then reaps and forwards signals.
 
-use std::io::{Read, Write};
+use std::convert::Infallible;
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -16,7 +15,7 @@ use rustix::process::{DumpableBehavior, WaitOptions, wait};
 
 use super::caller::Caller;
 use super::command;
-use super::control::{Confined, Control, Message, Order, Trapped};
+use super::control::{Confined, Control, ForBroker, Message, Order};
 use super::failure::{At, Failure, Step};
 use super::{
     handoff, landlock, mount_table, namespaces, network, orphans, pins, privileges, rootfs,
@@ -24,33 +23,44 @@ use super::{
 use crate::backend::Outcome;
 use crate::linux::plan::{Place, Plan};
 use crate::linux::sys::{self, Forked};
-use crate::linux::{executor, passing, unix_diag};
+use crate::linux::{executor, unix_diag};
 use crate::policy::{Nesting, NetworkMode};
 
 /// Runs the sandbox from its first act to the command's end.
-pub(super) fn run(plan: &Plan, caller: &Caller, control: &Control, egress_socket: &Path) -> ! {
-    let result = stand_up(plan, caller, control, egress_socket);
-    let last = match result {
-        Ok(outcome) => Message::Ended(outcome),
-        Err(failure) => Message::Failed(failure),
+///
+/// `control` is the line to the launcher; `of_command` that of the command's process.
+pub(super) fn run(
+    plan: &Plan,
+    caller: &Caller,
+    (control, of_command): (&Control, &Control),
+    egress_socket: &Path,
+) -> ! {
+    let failure = match stand_up(plan, caller, (control, of_command), egress_socket) {
+        Ok(never) => match never {},
+        Err(failure) => failure,
     };
+    end(control, &Message::Failed(failure))
+}
+
+/// Ends this process with a last word.
+fn end(control: &Control, last: &Message) -> ! {
     // A launcher that is gone cannot be told, and needs no telling.
-    drop(control.send(&last));
+    drop(control.send(last));
     sys::exit_now(0)
 }
 
 fn stand_up(
     plan: &Plan,
     caller: &Caller,
-    control: &Control,
+    (control, of_command): (&Control, &Control),
     egress_socket: &Path,
-) -> Result<Outcome, Failure> {
+) -> Result<Infallible, Failure> {
     namespaces::tie_to_launcher(plan, control)?;
-    let (for_broker, proxies) = match plan.place {
+    let built = match plan.place {
         Place::Host => build(plan, control, egress_socket)?,
         Place::Sandbox => {
             orphans::adopt()?;
-            (None, None)
+            Built::default()
         }
     };
     let watched = signals(caller);
@@ -65,40 +75,41 @@ fn stand_up(
         no_capabilities: false,
         no_new_privs: false,
     };
-    let (command, line) = start_command(plan, caller, confined)?;
+    let command = start_command(plan, caller, confined, of_command)?;
     // The command keeps one that init needs no more.
     if plan.keeps_setfcap() {
         privileges::drop_capabilities()?;
     }
-    let executor = match for_broker {
-        Some(for_broker) => Some(pass_on_listener(control, &line, for_broker)?),
-        None => None,
-    };
-    let fds = [signals.as_fd(), control.as_fd(), line.as_fd()];
-    let lines = [&proxies, &executor].into_iter().flatten().map(AsFd::as_fd);
-    let keep: Vec<_> = fds.into_iter().chain(lines).collect();
-    hide(&keep)?;
-    release(control, line)?;
-    let outcome = watch(command, control, &signals, Executor::new(executor));
+    // While the command's process confines itself: this takes as long.
+    if let Some(table) = built.mount_table {
+        mount_table::verify_read_only(table, &plan.mounts)?;
+    }
+    let lines = [&built.proxies, &built.executor].into_iter().flatten();
+    let lines = lines.map(AsFd::as_fd);
+    let keep = [signals.as_fd(), control.as_fd()].into_iter().chain(lines);
+    hide(&keep.collect::<Vec<_>>())?;
+    tell(control, &Message::Hidden)?;
+    let outcome = watch(command, control, &signals, Executor::new(built.executor));
     if plan.place == Place::Sandbox {
         orphans::end();
     }
-    Ok(outcome)
+    // While the other lines are open: whom their end wakes up would run before the launcher.
+    end(control, &Message::Ended(outcome))
 }
 
-/// What the broker gets of the network, where it judges calls.
-struct ForBroker {
-    unix_diag: OwnedFd,
-    redirection: Option<OwnedFd>,
+/// What only a run on a host has.
+#[derive(Default)]
+struct Built {
+    /// The line by which the executor serves the broker.
+    executor: Option<OwnedFd>,
+    /// The line to the proxies.
+    proxies: Option<OwnedFd>,
+    /// What was mounted, to be read back.
+    mount_table: Option<File>,
 }
 
-/// Builds what only a run on a host has. Returns what the broker gets of it, and the line to the
-/// proxies, where there are any.
-fn build(
-    plan: &Plan,
-    control: &Control,
-    egress_socket: &Path,
-) -> Result<(Option<ForBroker>, Option<OwnedFd>), Failure> {
+/// Builds the view and the network.
+fn build(plan: &Plan, control: &Control, egress_socket: &Path) -> Result<Built, Failure> {
     // First: until then this process has no id that may own or mount anything.
     namespaces::map_ids(plan.ids)?;
     // While the host's /proc is there, of which what is about the network can be written.
@@ -119,21 +130,30 @@ fn build(
         Some(network) => Some(handoff::send(egress_socket, network)?),
         None => None,
     };
-    let for_broker = match plan.performed {
-        // Made here and now: it tells of this namespace, and the filters refuse it.
-        Some(_) => Some(ForBroker {
-            unix_diag: unix_diag::open().at(Step::AskSockets)?,
-            redirection: network.and_then(|network| network.redirection),
-        }),
-        None => None,
+    let (executor, for_broker) = match plan.performed {
+        Some(_) => {
+            let (ours, theirs) = executor::pair().at(Step::Fork)?;
+            let for_broker = ForBroker {
+                // Made here and now: it tells of this namespace, and the filters refuse it.
+                unix_diag: unix_diag::open().at(Step::AskSockets)?,
+                executor: theirs,
+                redirection: network.and_then(|network| network.redirection),
+            };
+            (Some(ours), Some(for_broker))
+        }
+        None => (None, None),
     };
-    // Before the table is read, which takes a while: the name is removed meanwhile.
-    tell(control, &Message::HandedOver)?;
-    mount_table::verify_read_only(&plan.mounts)?;
+    tell(control, &Message::HandedOver(for_broker))?;
+    // Before Landlock, which may not let it be opened.
+    let mount_table = Some(mount_table::open()?);
     if plan.nesting == Nesting::Mounts {
         pins::make()?;
     }
-    Ok((for_broker, proxies))
+    Ok(Built {
+        executor,
+        proxies,
+        mount_table,
+    })
 }
 
 /// Forks the command's process; it confines itself and waits.
@@ -141,38 +161,14 @@ fn start_command(
     plan: &Plan,
     caller: &Caller,
     confined: Confined,
-) -> Result<(Pid, UnixStream), Failure> {
-    let (ours, theirs) = UnixStream::pair().at(Step::Fork)?;
+    line: &Control,
+) -> Result<Pid, Failure> {
     // Blocked before the fork: a signal for the command waits for it, and a SIGCHLD for us.
     signals(caller).thread_block().at(Step::WatchSignals)?;
     match sys::fork().at(Step::Fork)? {
-        Forked::Child => command::run(plan, caller, confined, theirs),
-        Forked::Parent(pid, _) => Ok((pid, ours)),
+        Forked::Child => command::run(plan, caller, confined, line),
+        Forked::Parent(pid, _) => Ok(pid),
     }
-}
-
-/// Passes the listener of the command's own filter to the broker alone, with what else it
-/// needs; returns the executor's end of the line between them.
-fn pass_on_listener(
-    control: &Control,
-    line: &UnixStream,
-    for_broker: ForBroker,
-) -> Result<OwnedFd, Failure> {
-    let mut buffer = [0; 1];
-    let (bytes, mut fds) = passing::receive(line, &mut buffer).at(Step::StopCalls)?;
-    let listener = match (bytes, fds.pop()) {
-        ([command::LISTENER], Some(listener)) => listener,
-        _ => return Err(failure_of_command(bytes, line)),
-    };
-    let (ours, executor) = executor::pair().at(Step::Fork)?;
-    let trapped = Trapped {
-        listener,
-        unix_diag: for_broker.unix_diag,
-        executor,
-        redirection: for_broker.redirection,
-    };
-    tell(control, &Message::Stopping(trapped))?;
-    Ok(ours)
 }
 
 /// The executor, which is forked when the broker first asks something of it, and again
@@ -215,7 +211,7 @@ impl Executor {
 fn shut_in(line: &OwnedFd) -> Result<(), Failure> {
     nix::unistd::setsid().at(Step::NewSession)?;
     hide(&[line.as_fd()])?;
-    let null = std::fs::File::options()
+    let null = File::options()
         .read(true)
         .write(true)
         .open("/dev/null")
@@ -252,46 +248,6 @@ fn hide(keep: &[BorrowedFd<'_>]) -> Result<(), Failure> {
     sys::close_all_but(&keep).at(Step::CloseDescriptors)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Step::Hide)?;
     command::forbid_core_dumps().at(Step::Hide)
-}
-
-/// Passes the command's state to the launcher and the launcher's word to the command.
-fn release(control: &Control, mut line: UnixStream) -> Result<(), Failure> {
-    let mut confined = Vec::new();
-    Read::by_ref(&mut line)
-        .take(Confined::LEN as u64)
-        .read_to_end(&mut confined)
-        .at(Step::Fork)?;
-    let Some(report) = Confined::decode(&confined) else {
-        return Err(failure_of_command(&confined, &line));
-    };
-    // A failure that came instead is longer.
-    let mut more = [0; 1];
-    line.set_nonblocking(true).at(Step::Fork)?;
-    if let Ok(1) = line.read(&mut more) {
-        confined.push(more[0]);
-        return Err(failure_of_command(&confined, &line));
-    }
-    line.set_nonblocking(false).at(Step::Fork)?;
-    tell(control, &Message::Ready(report))?;
-    if control.receive_order().at(Step::TieToLauncher)? != Some(Order::Release) {
-        return Err(Failure::new(Step::TieToLauncher, Errno::EPIPE));
-    }
-    line.write_all(b"R").at(Step::Fork)?;
-    let mut failure = Vec::new();
-    line.read_to_end(&mut failure).at(Step::Execute)?;
-    match Failure::decode(&failure) {
-        // The line closes by itself when the command is executed.
-        None => tell(control, &Message::Started),
-        Some(failure) => Err(failure),
-    }
-}
-
-/// Reads the rest of what the command's process said before it ended.
-fn failure_of_command(begun: &[u8], mut line: &UnixStream) -> Failure {
-    let mut bytes = begun.to_vec();
-    drop(line.set_nonblocking(false));
-    drop(line.read_to_end(&mut bytes));
-    Failure::decode(&bytes).unwrap_or_else(|| Failure::new(Step::Fork, Errno::ECHILD))
 }
 
 /// Reaps every orphan and passes signals on until the command ends or the launcher is gone.

@@ -1,7 +1,7 @@
 //! The second file layer, restricting this process by what it may open.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
 use landlock::{
@@ -167,7 +167,7 @@ fn add(
         Object::Path(path) => {
             let place = match stands {
                 Place::Host => rootfs::open(CWD, path),
-                Place::Sandbox => open_by_names(path),
+                Place::Sandbox => rootfs::open_by_names(path),
             };
             let place = place.at_path(Step::Landlock, path)?;
             let rights = rights(rule.grant, abi) & rights_on(&place, abi, path)?;
@@ -178,20 +178,6 @@ fn add(
             None => Ok(ruleset),
         },
     }
-}
-
-/// Opens a path free of links where filters take openat2(2) away, as for a root caller.
-fn open_by_names(path: &Path) -> Result<OwnedFd, rustix::io::Errno> {
-    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut place = rustix::fs::open("/", flags, Mode::empty())?;
-    for name in path.components().skip(1) {
-        place = rustix::fs::openat(&place, name.as_os_str(), flags, Mode::empty())?;
-        let stat = rustix::fs::fstat(&place)?;
-        if FileType::from_raw_mode(stat.st_mode).is_symlink() {
-            return Err(rustix::io::Errno::LOOP);
-        }
-    }
-    Ok(place)
 }
 
 fn add_rule(

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
 use rustix::io::Errno;
 
+use super::rootfs;
 use crate::policy::path::RealPath;
 
 /// Where the kernel shows the table.
@@ -34,9 +36,14 @@ pub(crate) struct Mount {
 /// # Errors
 /// There is no `/proc`, or it shows what is no mount table.
 pub(crate) fn read() -> io::Result<Vec<Mount>> {
+    read_from(File::open(TABLE)?)
+}
+
+/// Reads the table that `file` shows, as [`read`] does.
+pub(super) fn read_from(mut file: File) -> io::Result<Vec<Mount>> {
     // The file has no size to be read by; with room for it, most tables come in one call.
     let mut bytes = Vec::with_capacity(64 * 1024);
-    std::fs::File::open(TABLE)?.read_to_end(&mut bytes)?;
+    file.read_to_end(&mut bytes)?;
     let lines = bytes.split(|&byte| byte == b'\n');
     let mounts = lines.filter(|line| !line.is_empty()).map(parse);
     let mounts: Option<Vec<_>> = mounts.collect();
@@ -119,7 +126,11 @@ pub(crate) fn is_mount(dir: impl AsFd, path: &Path, flags: AtFlags) -> Result<bo
 /// Returns the mount that `path` leads to, if the kernel tells (Linux 5.8).
 fn mount_id(path: &Path) -> Result<Option<u64>, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let place = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;
+    let place = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // Under the filters of a root caller.
+        Err(Errno::NOSYS) => rootfs::open_by_names(path)?,
+        opened => opened?,
+    };
     // A server that is gone is not asked: the kernel knows this by itself.
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
     let stat = statx(&place, "", flags, StatxFlags::MNT_ID)?;
