@@ -144,11 +144,13 @@ pub(super) async fn serve_datagrams(socket: UdpSocket, proxy: Arc<Proxy>) {
     let Ok(port) = socket.local_addr().map(|address| address.port()) else {
         return;
     };
-    let mut buffer = vec![0; usize::from(u16::MAX)];
+    let mut buffer = Vec::new();
     loop {
         if socket.readable().await.is_err() {
             return;
         }
+        // Only now: most commands ask nothing, and to fill it with zeros is to have its pages made.
+        buffer.resize(usize::from(u16::MAX), 0);
         proxy.before_first.happen();
         let received = socket
             .async_io(Interest::READABLE, || receive(&socket, &mut buffer))

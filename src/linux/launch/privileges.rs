@@ -1,9 +1,10 @@
 //! Gives up every privilege, for good: capabilities, later gains, the caller's keys.
 
+use std::fs::File;
+use std::io::Read;
+
 use caps::{CapSet, Capability, CapsHashSet};
 use nix::errno::Errno;
-use procfs::FromRead;
-use procfs::process::Status;
 use rustix::thread::CapabilitiesSecureBits;
 
 use super::control::Confined;
@@ -91,23 +92,47 @@ pub(super) fn install(filters: &[Filter]) -> Result<u8, Failure> {
 /// Reads back what this process may still do: the calls answered well, but it is the state
 /// that counts.
 pub(super) fn verify(plan: &Plan, confined: &mut Confined) -> Result<(), Failure> {
-    let wrong = |errno| Failure::new(Step::VerifyPrivileges, errno);
-    let status = Status::from_file("/proc/self/status").map_err(|_| wrong(Errno::EIO))?;
-    let sets = [
-        Some(status.capinh),
-        Some(status.capprm),
-        Some(status.capeff),
-        status.capamb,
-    ];
+    // The file has no size to be read by, and a kilobyte or two.
+    let mut status = Vec::with_capacity(4096);
+    File::open("/proc/self/status")
+        .and_then(|mut file| file.read_to_end(&mut status))
+        .at(Step::VerifyPrivileges)?;
+    let status = String::from_utf8_lossy(&status);
     let kept: u64 = kept(plan).iter().map(Capability::bitmask).sum();
-    if sets.iter().any(|set| *set != Some(kept)) || status.capbnd != Some(0) {
-        return Err(wrong(Errno::EPERM));
+    let sets = ["CapInh", "CapPrm", "CapEff", "CapAmb"].map(|name| number(&status, name));
+    let is_as_asked = sets == [Some(kept); 4]
+        && number(&status, "CapBnd") == Some(0)
+        && number(&status, "NoNewPrivs") == Some(1)
+        // SECCOMP_MODE_FILTER.
+        && number(&status, "Seccomp") == Some(2);
+    if !is_as_asked {
+        return Err(Failure::new(Step::VerifyPrivileges, Errno::EPERM));
     }
-    // 2 is SECCOMP_MODE_FILTER; see proc_pid_status(5).
-    if status.nonewprivs != Some(1) || status.seccomp != Some(2) {
-        return Err(wrong(Errno::EPERM));
-    }
-    confined.no_capabilities = sets.iter().all(|set| *set == Some(0));
+    confined.no_capabilities = kept == 0;
     confined.no_new_privs = true;
     Ok(())
+}
+
+/// Finds one number in the text of proc_pid_status(5). Procfs would take every line apart, which
+/// is a hundredth of a launch. Hexadecimal, as which a single digit reads the same.
+fn number(status: &str, name: &str) -> Option<u64> {
+    let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = lines.find(|(found, _)| *found == name)?;
+    u64::from_str_radix(value.trim(), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_by_its_whole_name_and_read_as_the_kernel_writes_it() {
+        let status = "CapPrm:\t0000000080000000\nSeccomp:\t2\nSeccomp_filters:\t5\nCapBnd:\t-\n";
+        assert_eq!(number(status, "CapPrm"), Some(0x8000_0000));
+        assert_eq!(number(status, "Seccomp"), Some(2));
+        assert_eq!(number(status, "Seccomp_filters"), Some(5));
+        for unreadable in ["CapBnd", "Cap", "NoNewPrivs"] {
+            assert_eq!(number(status, unreadable), None);
+        }
+    }
 }
