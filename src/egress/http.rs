@@ -53,7 +53,8 @@ struct Client {
 /// Serves one connection until either side ends it. A tunnel that hyper has read of lives on in a
 /// task of its own.
 pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
-    let late = Instant::now() + proxy.network.limits().head;
+    let head = proxy.network.limits().head;
+    let mut late = Instant::now() + head;
     let Ok(Ok(first)) = timeout_at(late, reading::next(&stream, <[u8]>::to_vec)).await else {
         return;
     };
@@ -61,7 +62,11 @@ pub(super) async fn serve(stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
     let (stream, refused) = match opening::connect(&first) {
         Some(opening) => match connect::serve(stream, &proxy, opening).await {
             Ok(()) => return,
-            Err((stream, refusal)) => (stream, Some(refusal)),
+            Err((stream, refusal)) => {
+                // The head is whole; the time went by in connecting.
+                late = Instant::now() + head;
+                (stream, Some(refusal))
+            }
         },
         None if first.is_empty() => return,
         None => (stream, None),
