@@ -53,8 +53,8 @@ bench: ## run the benchmarks
 doc: ## build the library's documentation, target/doc
 	$(CARGO) doc --locked --no-deps
 
-docs: ## write what docs/settings.md takes from the table of keys
-	SRT_WRITE_DOCS=1 $(CARGO) test --locked --lib settings::reference
+docs: ## write what docs/settings.md and docs/events.* take from tables of the source
+	SRT_WRITE_DOCS=1 $(CARGO) test --locked --lib -- settings::reference audit::schema
 
 notices: ## write the licence texts of all dependencies to target/THIRD-PARTY.txt
 	@mkdir -p $(TARGET)

@@ -1,11 +1,13 @@
 //! The event stream: every verdict, one JSON object a line, and who gets it.
 
+pub mod chain;
 pub(crate) mod code;
 mod denials;
 pub mod event;
 pub(crate) mod line;
 mod queue;
 mod recorder;
+pub mod schema;
 mod sender;
 mod sinks;
 pub mod verbosity;
@@ -25,7 +27,7 @@ pub use event::Event;
 use event::Process;
 use recorder::Recorder;
 use sender::Sender;
-pub use sinks::Sink;
+pub use sinks::{FileOptions, Sink};
 pub use verbosity::Verbosity;
 
 /// Records events and, under `--debug`, says on stderr what happens.
@@ -67,7 +69,11 @@ impl Audit {
     /// # Errors
     /// The file cannot be opened for appending.
     pub fn to_file(path: &Path, run: &str, verbosity: Verbosity) -> Result<Self> {
-        Ok(Self::new(run, vec![Sink::file(path)?], verbosity))
+        Ok(Self::new(
+            run,
+            vec![Sink::file(path, FileOptions::default())?],
+            verbosity,
+        ))
     }
 
     /// Returns one for another process, which sends what it records over `line`, a
@@ -183,6 +189,16 @@ impl Audit {
             drop(writeln!(io::stderr(), "srt: {}", text()));
         }
     }
+}
+
+/// Says on stderr what became of events.
+fn complain(what: fmt::Arguments<'_>) {
+    // A closed stderr must not end the run.
+    drop(writeln!(
+        io::stderr(),
+        "srt: warning: {}",
+        printable(&what.to_string())
+    ));
 }
 
 pub(crate) fn now() -> String {

@@ -1,6 +1,7 @@
 //! The command line: flags of `srt` before the command word, everything after it untouched.
 
 mod allow;
+mod audit;
 mod completions;
 mod config;
 pub mod ctl;
@@ -14,6 +15,7 @@ mod monitor;
 mod profile;
 pub mod run;
 mod schema;
+mod sinks;
 mod summary;
 mod trust;
 
@@ -53,12 +55,16 @@ pub struct RunOptions {
     pub verbosity: Verbosity,
     /// Print what the kernel would be asked, and run nothing.
     pub dry_run: bool,
-    /// File the events are appended to.
-    pub events: Option<PathBuf>,
     /// How denials are said at the end.
     pub summary: Form,
     /// Exit status of a command that ended well and was denied something.
     pub fail_on_denied: Option<u8>,
+    /// Files the events are appended to.
+    pub events: Vec<PathBuf>,
+    /// Descriptors the events are written to.
+    pub events_fds: Vec<i32>,
+    /// Whether each line of those files carries the hash of the one before.
+    pub events_chain: bool,
     /// Descriptors the command inherits besides 0, 1 and 2.
     pub pass_fds: Vec<i32>,
     /// The command itself.
@@ -139,6 +145,8 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
         events: flags.events,
         summary: flags.summary,
         fail_on_denied: flags.fail_on_denied,
+        events_fds: flags.events_fds,
+        events_chain: flags.events_chain,
         pass_fds: flags.pass_fds,
         command,
     })))
@@ -242,9 +250,17 @@ struct Flags {
     #[arg(short, long)]
     debug: bool,
 
-    /// append what is decided to a file, as JSON lines
-    #[arg(long, value_name = "file")]
-    events: Option<PathBuf>,
+    /// append what is decided to this file, as JSON lines
+    #[arg(long, value_name = "file", value_hint = ValueHint::FilePath)]
+    events: Vec<PathBuf>,
+
+    /// write it to descriptor n ≥ 3, for srt alone
+    #[arg(long = "events-fd", value_name = "n", value_parser = value_parser!(i32).range(3..))]
+    events_fds: Vec<i32>,
+
+    /// have lines of those files carry the hash of the one before
+    #[arg(long, requires = "events")]
+    events_chain: bool,
 
     /// say denials as text, markdown, github, or none
     #[arg(
@@ -309,7 +325,7 @@ impl Flags {
 
 const AFTER_HELP: &str = "\
 flags end at the command word: what follows belongs to the command;
-those that take a value, but for -c, -s, --cwd and --events, may be repeated
+those that take a value, but for -c, -s and --cwd, may be repeated
 
 exit status: that of the command; 128+n if signal n ended it
   125  srt could not start the command (usage, settings, system)

@@ -21,7 +21,7 @@ use crate::policy::{Host, Policy};
 use crate::settings::Settings;
 use outside::Helpers;
 
-pub use crate::linux::launch::descriptors::check_kept;
+pub use crate::linux::launch::descriptors::{check_kept, writable};
 pub use crate::linux::plan::filter::Line;
 pub use crate::linux::plan::mounts::private_access;
 

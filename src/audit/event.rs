@@ -81,6 +81,20 @@ pub enum Kind {
     Weakening,
 }
 
+impl Kind {
+    /// All of them.
+    pub const ALL: &[Self] = &[
+        Self::Lifecycle,
+        Self::Net,
+        Self::Dns,
+        Self::File,
+        Self::Socket,
+        Self::Exec,
+        Self::Limit,
+        Self::Weakening,
+    ];
+}
+
 /// How it was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -91,6 +105,11 @@ pub enum Verdict {
     Denied,
     /// It was allowed and then failed for another reason.
     Failed,
+}
+
+impl Verdict {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Allowed, Self::Denied, Self::Failed];
 }
 
 /// The rule that decided, and where it stands.

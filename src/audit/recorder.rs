@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -10,7 +11,7 @@ use serde_json::value::RawValue;
 use super::denials::Denials;
 use super::event::{Code, Event, Kind, Process};
 use super::now;
-use super::queue::Queue;
+use super::queue::{PATIENCE, Queue};
 use super::sender::Record;
 use super::sinks::Sink;
 
@@ -64,7 +65,8 @@ impl Recorder {
 
     pub(super) fn finish(&self) {
         self.sinks.iter().for_each(Queue::close);
-        self.sinks.iter().for_each(Queue::wait);
+        let deadline = Instant::now() + PATIENCE;
+        self.sinks.iter().for_each(|sink| sink.wait(deadline));
     }
 
     pub(super) fn has_sinks(&self) -> bool {

@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use super::{
-    Invocation, allow, completions, config, doctor, explain, init, man, monitor, profile, schema,
-    trust, usage,
+    Invocation, allow, audit, completions, config, doctor, explain, init, man, monitor, profile,
+    schema, trust, usage,
 };
 use crate::error::{Error, Result};
 
@@ -35,6 +35,8 @@ pub struct Options {
 pub enum Word {
     /// add to the settings what the last runs were denied
     Allow(allow::Options),
+    /// verify event files
+    Audit(audit::Options),
     /// print the script by which a shell completes srt
     Completions(completions::Options),
     /// show the settings in force
@@ -51,8 +53,8 @@ pub enum Word {
     Monitor(monitor::Options),
     /// list profiles, or show one
     Profile(profile::Options),
-    /// print the JSON Schema of settings files, for editors
-    Schema,
+    /// print the JSON Schema of settings files, for editors, or of events
+    Schema(schema::Options),
     /// trust a project's file as it is now
     Trust(trust::Options),
 }
@@ -115,6 +117,7 @@ pub(super) fn parse(args: &[OsString], words: &[OsString]) -> Result<Invocation>
 pub fn run(options: &Options) -> Result<Answer> {
     let answer = match &options.word {
         Word::Allow(options) => allow::run(options),
+        Word::Audit(options) => audit::run(options),
         Word::Config(options) => config::run(options),
         Word::Doctor(options) => doctor::run(options),
         Word::Explain(options) => explain::run(options),
@@ -123,7 +126,7 @@ pub fn run(options: &Options) -> Result<Answer> {
         Word::Man(options) => man::run(options),
         Word::Monitor(options) => monitor::run(options),
         Word::Profile(options) => profile::run(options),
-        Word::Schema => schema::run(),
+        Word::Schema(options) => schema::run(options),
         Word::Trust(options) => trust::run(options),
     };
     answer.map_err(|error| error.with_exit_code(FAILED))

@@ -4,11 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::RawFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::history::Run;
-use super::{CommandLine, Form, RunOptions, ctl, summary};
-use crate::audit::{Audit, Denials, Sink, Verbosity};
+use super::{CommandLine, Form, RunOptions, ctl, sinks, summary};
+use crate::audit::{Audit, Denials, Verbosity};
 use crate::backend::{Command, Outcome};
 use crate::error::{Error, Kind, Result};
 use crate::policy::Host;
@@ -21,25 +21,26 @@ use crate::sandbox::{self, events};
 pub fn run(options: RunOptions) -> Result<Outcome> {
     // Before anything is opened: a number that is free now would be taken by a file of ours,
     // and that one passed.
-    sandbox::check_kept(&options.pass_fds)?;
+    sandbox::check_kept(&options.pass_fds, "--pass-fd 3 CMD 3<file")?;
+    sandbox::check_kept(&options.events_fds, "--events-fd 3 CMD 3>>file")?;
     let mut host = Host::read()?;
     let caller_cwd = host.cwd.clone();
     let verbosity = verbosity(&options, &host);
     let run_id = run_id()?;
-    let audit = match options.dry_run {
-        true => Audit::none(verbosity),
-        false => Audit::new(&run_id, sinks(&options, &caller_cwd)?, verbosity),
-    };
     let entered = options.cwd.as_deref().map_or(Ok(()), |cwd| host.enter(cwd));
     let settings = entered.and_then(|()| options.layers.load(&host, &caller_cwd));
-    let command = command(options.command, options.pass_fds, &host);
+    // Likewise: a job server that is gone is told by its numbers alone.
+    let command = command(options.command.clone(), options.pass_fds.clone(), &host);
     if options.dry_run {
+        let audit = Audit::none(verbosity);
         ctl::print(&sandbox::dry_run(&settings?, &host, &command, &audit)?)?;
         return Ok(Outcome::Exited(0));
     }
     let files = settings
         .as_ref()
         .map_or_else(|_| Vec::new(), |settings| settings.files.clone());
+    let (sinks, settings) = sinks::open(&options, settings, &host, &caller_cwd, &command.keep_fds)?;
+    let audit = Audit::new(&run_id, sinks, verbosity);
     let ran = sandbox::run(settings, &host, &command, &audit);
     audit.finish();
     let denials = audit.denials();
@@ -97,14 +98,6 @@ fn own_word<'a>(error: &Error, command: &'a Command) -> Option<&'a str> {
     let word = command.argv.first()?.to_str()?;
     let is_own = error.kind() == Kind::NotFound && command.shell_string.is_none();
     (is_own && ctl::is_word(word)).then_some(word)
-}
-
-fn sinks(options: &RunOptions, cwd: &Path) -> Result<Vec<Sink>> {
-    let file = options
-        .events
-        .iter()
-        .map(|path| Sink::file(&cwd.join(path)));
-    file.collect()
 }
 
 fn verbosity(options: &RunOptions, host: &Host) -> Verbosity {

@@ -58,7 +58,7 @@ fn flags_behind_the_command_word_belong_to_the_command() {
         assert_eq!(options.command, argv(words));
         assert_eq!(
             (options.layers, options.verbosity, options.events),
-            (LayerFlags::default(), Verbosity::Warnings, None)
+            (LayerFlags::default(), Verbosity::Warnings, Vec::new())
         );
         assert!(options.pass_fds.is_empty());
     }
@@ -109,7 +109,7 @@ fn every_spelling_of_a_flag_is_read() {
     ];
     let options = run(&words);
     assert_eq!(options.verbosity, Verbosity::Debug);
-    assert_eq!(options.events, Some(PathBuf::from("e")));
+    assert_eq!(options.events, [PathBuf::from("e")]);
     assert_eq!(options.pass_fds, [3, i32::MAX]);
 }
 
@@ -226,6 +226,7 @@ fn help_is_plain_and_names_every_flag_and_exit_status() {
         "-s, --settings",
         "-d, --debug",
         "--events",
+        "--events-fd",
         "--pass-fd",
         "-V",
         "-h",

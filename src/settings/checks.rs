@@ -182,16 +182,28 @@ fn check_pairs(values: &Values, add: &mut Add<'_>) {
 }
 
 fn check_sink(record: &Record, add: &mut Add<'_>) {
-    let needed = match record.text("type") {
-        Some("file") => "path",
-        Some("otlp") => "address",
+    let (needed, taken): (_, &[&str]) = match record.text("type") {
+        Some("file") => (Some("path"), &["path", "maxSize", "chain"]),
+        Some("journald") => (None, &["path"]),
+        Some("syslog") if record.fields.contains_key("path") => (None, &["path"]),
+        Some("syslog") => (None, &["address"]),
+        Some("otlp") => (Some("address"), &["address"]),
         _ => return,
     };
-    if !record.fields.contains_key(needed) {
-        let kind = record.text("type").unwrap_or_default();
-        add(
-            &record.origin,
-            &format!("a sink of type \"{kind}\" lacks `{needed}`"),
-        );
+    let kind = record.text("type").unwrap_or_default();
+    if let Some(needed) = needed.filter(|name| !record.fields.contains_key(name)) {
+        let what = format!("a sink of type \"{kind}\" lacks `{needed}`");
+        add(&record.origin, &what);
+    }
+    for (name, value) in &record.fields {
+        if *name != "type" && !taken.contains(name) {
+            let beside = if kind == "syslog" {
+                " beside `path`"
+            } else {
+                ""
+            };
+            let what = format!("a sink of type \"{kind}\" takes no `{name}`{beside}");
+            add(&value.origin, &what);
+        }
     }
 }

@@ -222,19 +222,33 @@ static RUN: &[Key] = &[
         "Places that get every event.",
     )
     .default("[]")
-    .effect(Effect::Open)
-    .support(Support::Unbuilt),
+    .effect(Effect::Open),
     Key::new(
         "audit.sinks[].type",
         Shape::Choice(&["file", "journald", "syslog", "otlp"]),
         "What it is.",
     )
     .required(),
-    text("audit.sinks[].path", Form::Path, "The file, or the socket."),
+    text(
+        "audit.sinks[].path",
+        Form::Path,
+        "The file; or the socket, by default that of the daemon.",
+    ),
     text(
         "audit.sinks[].address",
         Form::Any,
-        "Host and port, or a URL.",
+        "`udp://host:port` or `tcp://host:port` of syslog; `http://host:port` of OTLP.",
+    ),
+    Key::new(
+        "audit.sinks[].maxSize",
+        Shape::Size,
+        "Size of a file above which what it holds goes to `FILE.1`.",
+    )
+    .default("67108864"),
+    switch(
+        "audit.sinks[].chain",
+        "false",
+        "Whether each line of a file carries the hash of the one before.",
     ),
     Key::new(
         "ignoreViolations",

@@ -1,8 +1,9 @@
 //! Which inherited descriptors a command may keep.
 
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, OFlags, fcntl_getfl};
+use rustix::io::fcntl_dupfd_cloexec;
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use crate::error::{Error, Kind, Result};
@@ -28,18 +29,39 @@ pub fn check_standard() -> Result<()> {
     Ok(())
 }
 
-/// Checks that every descriptor of `--pass-fd` is there to be passed.
+/// Checks that descriptors which flags name are there; `example` shows such a flag.
 ///
 /// # Errors
 /// One of them is not open.
-pub fn check_kept(fds: &[RawFd]) -> Result<()> {
+pub fn check_kept(fds: &[RawFd], example: &str) -> Result<()> {
     match fds.iter().find(|&&fd| !sys::is_open(fd)) {
         None => Ok(()),
         Some(fd) => Err(
-            Error::new(Kind::Usage, format!("descriptor {fd} is not open"))
-                .with_hint("open it in the calling process, as in: srt --pass-fd 3 CMD 3<file"),
+            Error::new(Kind::Usage, format!("descriptor {fd} is not open")).with_hint(format!(
+                "open it in the calling process, as in: srt {example}"
+            )),
         ),
     }
+}
+
+/// Returns a descriptor of the caller for ourselves to write to.
+///
+/// # Errors
+/// It is not open, or not for writing.
+pub fn writable(number: RawFd) -> Result<OwnedFd> {
+    let cannot = || {
+        let goal = format!("descriptor {number} cannot be written to");
+        let error = Error::new(Kind::Usage, goal);
+        error.with_hint("open it for writing, as in: srt --events-fd 3 CMD 3>>file")
+    };
+    let fd = sys::inherited(number).ok_or_else(cannot)?;
+    let flags = fcntl_getfl(fd).map_err(|errno| cannot().call("fcntl", errno))?;
+    let mode = flags & OFlags::RWMODE;
+    if flags.contains(OFlags::PATH) || mode == OFlags::RDONLY {
+        return Err(cannot());
+    }
+    // Above the standard ones, and closed where a program starts.
+    fcntl_dupfd_cloexec(fd, 3).map_err(|errno| cannot().call("fcntl", errno))
 }
 
 /// Says what is wrong with a descriptor; what cannot be told apart is wrong too.
@@ -73,5 +95,5 @@ fn refused_socket(fd: BorrowedFd<'_>) -> Option<&'static str> {
 }
 
 fn is_path_only(fd: BorrowedFd<'_>) -> bool {
-    rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::PATH))
+    fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::PATH))
 }
