@@ -75,7 +75,7 @@ pub fn dry_run(
     for path in policy.filesystem.unmade() {
         shown += &format!("directory: make {}, writable\n", path.display());
     }
-    Ok(format!("{shown}{plan}\n"))
+    Ok(format!("{shown}{plan:#}\n"))
 }
 
 /// Returns every system call that a command under `settings` does without, and why.

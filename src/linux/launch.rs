@@ -57,7 +57,10 @@ impl fmt::Display for Launch {
             Place::Sandbox => writeln!(f, "namespaces: those of the sandbox around")?,
         }
         // The directory has a random name; without it, two plans can be compared.
-        let plan = self.plan.to_string();
+        let plan = match f.alternate() {
+            true => format!("{:#}", self.plan),
+            false => self.plan.to_string(),
+        };
         f.write_str(&self.run.with_fixed_name(&plan))
     }
 }

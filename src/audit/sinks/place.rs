@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -24,6 +25,10 @@ const OWN: Mode = Mode::RUSR.union(Mode::WUSR);
 impl Place {
     pub(super) fn of(path: &Path) -> io::Result<Self> {
         let name = path.file_name().ok_or(Errno::ISDIR)?.to_owned();
+        // It would be dropped.
+        if path.as_os_str().as_bytes().ends_with(b"/") {
+            return Err(Errno::NOTDIR.into());
+        }
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),

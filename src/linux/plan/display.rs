@@ -1,4 +1,5 @@
-//! A plan as text: a line for each thing the kernel is asked, in the order of the launch.
+//! A plan as text: a line for each thing the kernel is asked, in the order of the launch. `{:#}`
+//! shows the arguments of the command too, which may be secrets.
 
 use std::ffi::{CStr, OsStr};
 use std::fmt;
@@ -76,6 +77,15 @@ impl Plan {
         writeln!(f, "env: {}", names.collect::<Vec<_>>().join(" "))?;
         let programs = self.programs.iter().map(|path| shown(os_str(path)));
         writeln!(f, "program: {}", programs.collect::<Vec<_>>().join(" or "))?;
+        if !f.alternate() {
+            return match &self.argv[..] {
+                [] => write!(f, "argv:"),
+                [first] => write!(f, "argv: {:?}", os_str(first)),
+                [first, rest @ ..] => {
+                    write!(f, "argv: {:?} and {} more", os_str(first), rest.len())
+                }
+            };
+        }
         let words = self.argv.iter().map(|word| format!("{:?}", os_str(word)));
         write!(f, "argv: {}", words.collect::<Vec<_>>().join(" "))
     }
