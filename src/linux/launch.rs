@@ -75,7 +75,8 @@ pub struct Sandbox {
     init: u32,
     pidfd: OwnedFd,
     signals: SignalFd,
-    run: RunDirectory,
+    /// Until nobody writes to it any more.
+    run: Option<RunDirectory>,
     terminal: Option<Terminal>,
     asked: Guarantees,
     stops_calls: bool,
@@ -129,7 +130,7 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         init: init.as_raw().cast_unsigned(),
         pidfd,
         signals,
-        run,
+        run: Some(run),
         terminal: Terminal::of_caller(),
         asked: asked(&plan),
         stops_calls: plan.performed.is_some(),
@@ -208,7 +209,9 @@ impl Sandbox {
     fn listen(&mut self) -> Result<()> {
         match self.next_message()? {
             Message::HandedOver(for_broker) => {
-                self.run.unlink_socket();
+                if let Some(run) = &mut self.run {
+                    run.unlink_socket();
+                }
                 self.told.for_broker = for_broker;
             }
             Message::Hidden => self.told.init_is_hidden = true,
@@ -217,7 +220,7 @@ impl Sandbox {
             // By nobody of the sandbox: it goes on when whoever did it has it go on.
             Message::Stopped => {}
             Message::Failed(failure) => return Err(failure.into()),
-            Message::Ended(_) => return Err(self.process_is_gone()),
+            Message::Ended { .. } => return Err(self.process_is_gone()),
         }
         Ok(())
     }
@@ -329,7 +332,8 @@ impl Held for Sandbox {
         if self.network == NetworkMode::Open {
             return Ok(None);
         }
-        let socket = self.run.socket().ok_or_else(|| self.process_is_gone())?;
+        let socket = self.run.as_ref().and_then(RunDirectory::socket);
+        let socket = socket.ok_or_else(|| self.process_is_gone())?;
         Ok(Some((socket, self.init)))
     }
 
@@ -355,13 +359,13 @@ impl Held for Sandbox {
     }
 
     fn wait(
-        self,
+        mut self,
         watched: &[&OwnedFd],
         on_readable: &mut dyn FnMut(),
         on_end: &mut dyn FnMut(),
     ) -> Result<Outcome> {
         let mut watched: Vec<_> = watched.iter().map(AsFd::as_fd).collect();
-        let outcome = loop {
+        let (outcome, is_last) = loop {
             let own = [self.control.as_fd(), self.signals.as_fd()];
             let all = own.into_iter().chain(watched.iter().copied());
             let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -383,13 +387,17 @@ impl Held for Sandbox {
             if message {
                 match self.control.receive() {
                     Ok(Some(Message::Stopped)) => self.stop(),
-                    Ok(Some(Message::Ended(outcome))) => break outcome,
+                    Ok(Some(Message::Ended { outcome, is_last })) => break (outcome, is_last),
                     // Killed from outside: the kernel killed the command with it.
-                    _ => break Outcome::Signaled(9),
+                    _ => break (Outcome::Signaled(9), false),
                 }
             }
         };
         on_end();
+        if is_last {
+            // While init ends, which takes as long.
+            self.run = None;
+        }
         self.wait_for_end();
         if let Some(terminal) = &self.terminal {
             terminal.take_back();

@@ -26,8 +26,8 @@ pub(crate) enum Message {
     Ready(Confined),
     /// By init: a signal stopped the command; it can be continued.
     Stopped,
-    /// By init: the command ended.
-    Ended(Outcome),
+    /// By init: the command ended, maybe as the last process of the sandbox.
+    Ended { outcome: Outcome, is_last: bool },
     /// By either: a step failed; the command does not run.
     Failed(Failure),
 }
@@ -172,8 +172,10 @@ impl Message {
             Self::Stopping(_) => b"c".to_vec(),
             Self::Ready(confined) => [b"r".as_slice(), &confined.encode()].concat(),
             Self::Stopped => b"t".to_vec(),
-            Self::Ended(Outcome::Exited(status)) => vec![b'x', *status],
-            Self::Ended(Outcome::Signaled(signal)) => vec![b'k', *signal],
+            Self::Ended { outcome, is_last } => match outcome {
+                Outcome::Exited(status) => vec![b'x', *status, (*is_last).into()],
+                Outcome::Signaled(signal) => vec![b'k', *signal, (*is_last).into()],
+            },
             Self::Failed(failure) => {
                 let mut bytes = [b"f".as_slice(), &failure.encode()].concat();
                 bytes.truncate(MAX_MESSAGE);
@@ -191,8 +193,14 @@ impl Message {
             (b'c', []) => fds.pop().map(Self::Stopping),
             (b'r', bytes) => Confined::decode(bytes).map(Self::Ready),
             (b't', []) => Some(Self::Stopped),
-            (b'x', &[status]) => Some(Self::Ended(Outcome::Exited(status))),
-            (b'k', &[signal]) => Some(Self::Ended(Outcome::Signaled(signal))),
+            (b'x', &[status, is_last]) => Some(Self::Ended {
+                outcome: Outcome::Exited(status),
+                is_last: is_last == 1,
+            }),
+            (b'k', &[signal, is_last]) => Some(Self::Ended {
+                outcome: Outcome::Signaled(signal),
+                is_last: is_last == 1,
+            }),
             (b'f', failure) => Failure::decode(failure).map(Self::Failed),
             _ => None,
         }

@@ -94,7 +94,8 @@ fn stand_up(
         orphans::end();
     }
     // While the other lines are open: whom their end wakes up would run before the launcher.
-    end(control, &Message::Ended(outcome))
+    let is_last = matches!(wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD));
+    end(control, &Message::Ended { outcome, is_last })
 }
 
 /// What only a run on a host has.
