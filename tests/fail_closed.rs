@@ -114,6 +114,19 @@ fn no_mount_calls_no_command() {
 }
 
 #[test]
+fn nothing_done_in_truth_no_command() {
+    for (calls, step) in [
+        ("mount_setattr", "a path that must be read-only is writable"),
+        ("capset", "the command would keep rights it must not have"),
+        ("prctl:24", "the command would keep rights it must not have"),
+    ] {
+        let Refused { ran, mark } = on_a_kernel_that_answers("DONE", calls);
+        assert_eq!(mark, PathBuf::new(), "{calls}: the command ran");
+        ran.is_refused(step);
+    }
+}
+
+#[test]
 fn no_switch_of_the_root_no_command() {
     for errno in COMMON {
         refused(errno, "pivot_root", "cannot switch to the sandbox's root");

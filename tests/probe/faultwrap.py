@@ -4,7 +4,8 @@
 usage: faultwrap.py ERRNO CALL[,CALL...] -- COMMAND...
 
 Installs a seccomp filter that answers ERRNO (EPERM, ENOSYS, ...) to each CALL, as an older
-kernel or a container would, then executes COMMAND. `clone` is refused only with namespace
+kernel or a container would, then executes COMMAND. DONE in place of an errno answers that all is
+well, and does nothing. `clone` is refused only with namespace
 flags, so that the command can still fork; `clone3` always, because its flags lie in memory;
 `prctl:28` only with that first argument, `socket:2=12` only with that third one. x86_64 and
 aarch64.
@@ -81,7 +82,8 @@ def install(code):
 def main(words):
     if len(words) < 4 or words[2] != "--":
         sys.exit(__doc__)
-    answer, calls, command = getattr(errno, words[0], None), words[1].split(","), words[3:]
+    answer = 0 if words[0] == "DONE" else getattr(errno, words[0], None)
+    calls, command = words[1].split(","), words[3:]
     unknown = [call for call in calls if call.split(":")[0] not in CALLS]
     if unknown or not isinstance(answer, int):
         sys.exit(f"faultwrap: unknown: {', '.join(unknown) or words[0]}")
