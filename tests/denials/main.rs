@@ -5,6 +5,7 @@ mod harness;
 
 mod allow;
 mod monitor;
+mod series;
 mod summary;
 
 use std::io::{Read, Write};
