@@ -51,13 +51,17 @@ pub fn redact_argument(text: &str) -> String {
     const LONGEST: usize = 200;
     /// Of `-sS` or `-jar`; in what is longer a value may follow the letter, as in `-pSECRET`.
     const LONGEST_LETTERS: usize = 4;
-    let (name, value) = text.split_once('=').unwrap_or((text, ""));
+    let named = ['=', ':'].into_iter().find_map(|between| {
+        let (name, value) = text.split_once(between)?;
+        let is_secret = !value.is_empty() && names::is_secret(name.trim_start_matches('-'));
+        // `http://user:password@host/?token=x` has a name, and more before it.
+        let shown = || urls::without_userinfo(name).map(|name| format!("{name}{between}"));
+        is_secret.then(|| shown().unwrap_or_default() + LEFT_OUT)
+    });
     let has_letters = text.starts_with('-') && !text.starts_with("--");
     let shown = match urls::without_userinfo(text) {
         _ if names::holds_token(text) => LEFT_OUT.to_owned(),
-        _ if !value.is_empty() && names::is_secret(name.trim_start_matches('-')) => {
-            format!("{name}={LEFT_OUT}")
-        }
+        _ if named.is_some() => named.unwrap_or_default(),
         _ if has_letters && text.chars().count() > LONGEST_LETTERS => {
             let letter: String = text.chars().take(2).collect();
             format!("{letter}{LEFT_OUT}")

@@ -400,6 +400,10 @@ fn an_argument_is_recorded_without_what_looks_like_a_secret() {
         ("-pSECRET", "-p\u{2026}"),
         ("-uuser:pass", "-u\u{2026}"),
         (token.as_str(), "\u{2026}"),
+        ("Authorization:Bearer x", "Authorization:\u{2026}"),
+        ("--header=X-Api: x", "--header=\u{2026}"),
+        ("http://u:p@x.test/a?token=y", "http://x.test/a=\u{2026}"),
+        ("--url=http://u:p@x.test/a?token=y", "--url=http://x.test/a"),
         ("a\u{1b}[2Jb\n", "a?[2Jb?"),
     ] {
         assert_eq!(redact_argument(text), shown);
