@@ -161,12 +161,41 @@ fn detail(key: &str, value: &str) -> serde_json::Map<String, serde_json::Value> 
     [(key.to_owned(), value.into())].into_iter().collect()
 }
 
-/// Keeps a client's text from breaking a log line, steering a terminal or filling a disk.
+/// Keeps a client's text from breaking a log line, steering a terminal or filling a disk, and
+/// from telling what no host is: a user and password before it, a path and query behind it.
 fn printable(text: &str) -> String {
-    text.chars()
+    const BEHIND: [char; 3] = ['/', '?', '#'];
+    let host = match text.rsplit_once('@') {
+        // The `@` may stand in a path or in a password: neither part can be told.
+        Some((before, _)) if before.contains(BEHIND) => "\u{2026}",
+        Some((_, host)) => host,
+        None => text,
+    };
+    let host = host.split(BEHIND).next().unwrap_or(host);
+    host.chars()
         .take(MAX_ASKED)
         .flat_map(char::escape_default)
         .collect()
 }
 
 const MAX_ASKED: usize = 260;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_asked_is_shown_without_what_may_be_a_secret() {
+        let table = [
+            ("no.test:80", "no.test:80"),
+            ("u:p@no.test:80", "no.test:80"),
+            ("u:p@q@no.test", "no.test"),
+            ("no.test/t?token=x#y", "no.test"),
+            ("no.test/t?x@y", "\\u{2026}"),
+            ("a\nb", "a\\nb"),
+        ];
+        for (text, shown) in table {
+            assert_eq!(printable(text), shown, "{text}");
+        }
+    }
+}
