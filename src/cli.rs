@@ -258,7 +258,7 @@ struct Flags {
     #[arg(long = "events-fd", value_name = "n", value_parser = value_parser!(i32).range(3..))]
     events_fds: Vec<i32>,
 
-    /// have lines of those files carry the hash of the one before
+    /// chain the lines of those files by their hashes
     #[arg(long, requires = "events")]
     events_chain: bool,
 
