@@ -19,29 +19,46 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// Calls younger than seccompiler's table, with the number all architectures share; see
 /// `scripts/syscall.tbl` of the kernel.
-const NEWER: [(&str, u32); 2] = [("open_tree_attr", 467), ("setxattrat", 463)];
+const NEWER: [(&str, u32); 3] = [
+    ("open_tree_attr", 467),
+    ("removexattrat", 466),
+    ("setxattrat", 463),
+];
 
 /// First number that no call had when the profile was written: Linux 6.17 ends with
 /// file_setattr.
 const FIRST_UNKNOWN: u32 = 470;
 
 /// Calls that only x86 has; other architectures have the `*at` form alone.
-const X86_ONLY: [&str; 14] = [
+const X86_ONLY: [&str; 24] = [
     "_sysctl",
     "chmod",
+    "chown",
     "creat",
+    "futimesat",
     "get_thread_area",
     "ioperm",
     "iopl",
+    "lchown",
+    "link",
     "mkdir",
     "mknod",
     "modify_ldt",
     "open",
+    "rename",
+    "rmdir",
     "set_thread_area",
+    "symlink",
     "sysfs",
+    "unlink",
     "uselib",
     "ustat",
+    "utime",
+    "utimes",
 ];
+
+/// From linux/socket.h.
+const AF_PACKET: u32 = 17;
 
 /// Longest program the kernel takes, BPF_MAXINSNS of linux/bpf_common.h.
 const MAX_INSTRUCTIONS: usize = 4096;
@@ -106,6 +123,15 @@ struct Strict {
 struct Nested {
     userns: Vec<Rule>,
     mounts: Vec<Rule>,
+}
+
+/// `observed.json`: calls that are told of besides, where somebody records; the second list
+/// where reads and programs are told of too.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Observed {
+    writes: Filter,
+    reads: Filter,
 }
 
 #[derive(Clone, Deserialize)]
@@ -273,9 +299,21 @@ fn filters(profiles: &Path) -> Result<Vec<(&'static str, Filter)>> {
     ] {
         check_adds(&stricter.rules, &base.rules)?;
     }
+    let observed: Observed = read(&profiles.join("observed.json"))?;
     let userns = lifted(&profile.refuse, &nested.userns)?;
     let mounts = lifted(&userns, &nested.mounts)?;
+    let everything = joined(&observed.reads, &observed.writes);
     let filters = vec![
+        ("refuse-seen", without_packets(&profile.refuse)?),
+        ("refuse-userns-seen", without_packets(&userns)?),
+        ("refuse-mounts-seen", without_packets(&mounts)?),
+        (
+            "performed-writes",
+            joined(&profile.performed, &observed.writes),
+        ),
+        ("performed-all", joined(&profile.performed, &everything)),
+        ("observed-writes", observed.writes),
+        ("observed-all", everything),
         ("refuse", profile.refuse),
         ("absent", profile.absent),
         ("unix", profile.unix),
@@ -327,6 +365,41 @@ fn lifted(filter: &Filter, rules: &[Rule]) -> Result<Filter> {
         let at = at.ok_or_else(|| format!("nested: no rule for {} to lift", rule.syscall))?;
         left.rules.remove(at);
     }
+    Ok(left)
+}
+
+/// Makes one filter of two: only one in force can have a listener. Where both name a call, what
+/// the first says of it holds.
+fn joined(first: &Filter, second: &Filter) -> Filter {
+    let mut whole = first.clone();
+    let named = |rule: &&Rule| first.rules.iter().any(|own| own.syscall == rule.syscall);
+    let more = second.rules.iter().filter(|rule| !named(rule));
+    whole.rules.extend(more.cloned());
+    // Stable: rules for one call keep their order.
+    whole
+        .rules
+        .sort_by(|one, other| one.syscall.cmp(&other.syscall));
+    whole
+}
+
+/// Leaves packet sockets to the program with the listener, which refuses them too, and tells
+/// who asked: of two answers an errno would be the stricter.
+fn without_packets(filter: &Filter) -> Result<Filter> {
+    let packets = Condition {
+        index: 0,
+        width: Width::Dword,
+        op: Operator::Ne,
+        val: AF_PACKET,
+        comment: "AF_PACKET, which the broker refuses".to_owned(),
+    };
+    let mut left = filter.clone();
+    let of_families = |rule: &&mut Rule| {
+        let is_other = |condition: &Condition| condition.op == Operator::Ne && condition.index == 0;
+        rule.syscall == "socket" && rule.args.iter().flatten().all(is_other)
+    };
+    let rule = left.rules.iter_mut().find(of_families);
+    let args = rule.and_then(|rule| rule.args.as_mut());
+    args.ok_or("no rule refuses other families")?.push(packets);
     Ok(left)
 }
 

@@ -21,6 +21,21 @@ pub struct Command {
     pub keep_fds: Vec<RawFd>,
     /// The FIFO of a job server, as `MAKEFLAGS` names it.
     pub job_server: Option<PathBuf>,
+    /// What is reported of its use of files.
+    pub observed: Observed,
+}
+
+/// What is reported of the command's use of files beside what is performed for it. Nothing of
+/// it decides anything.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Observed {
+    /// Nothing: nobody would read it.
+    #[default]
+    Nothing,
+    /// Writes that the rules refuse, and sockets that nobody is given.
+    Writes,
+    /// Also reads that they refuse, and each program that is started.
+    Everything,
 }
 
 /// An operating system's way to confine a command.

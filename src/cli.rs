@@ -65,6 +65,8 @@ pub struct RunOptions {
     pub events_fds: Vec<i32>,
     /// Whether each line of those files carries the hash of the one before.
     pub events_chain: bool,
+    /// Tell of reads and of programs too.
+    pub monitor: bool,
     /// Descriptors the command inherits besides 0, 1 and 2.
     pub pass_fds: Vec<i32>,
     /// The command itself.
@@ -147,6 +149,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
         fail_on_denied: flags.fail_on_denied,
         events_fds: flags.events_fds,
         events_chain: flags.events_chain,
+        monitor: flags.monitor,
         pass_fds: flags.pass_fds,
         command,
     })))
@@ -277,6 +280,10 @@ struct Flags {
     #[arg(long, value_name = "n", num_args = 0..=1, require_equals = true, default_missing_value = "90",
           value_parser = value_parser!(u8).range(1..))]
     fail_on_denied: Option<u8>,
+
+    /// observe refused reads and programs that start too, not writes alone
+    #[arg(long)]
+    monitor: bool,
 
     /// let the command inherit descriptor n ≥ 3
     #[arg(long = "pass-fd", value_name = "n", value_parser = value_parser!(i32).range(3..))]

@@ -1,6 +1,7 @@
 //! Confinement by the primitives of the Linux kernel.
 
 pub(crate) mod broker;
+pub(crate) mod datagrams;
 pub(crate) mod executor;
 pub(crate) mod inet_diag;
 mod inner;

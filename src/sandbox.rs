@@ -11,13 +11,15 @@ mod proxies;
 
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::audit::Audit;
-use crate::backend::{Backend, Command, Held, Outcome};
+use crate::backend::{Backend, Command, Held, Observed, Outcome};
 use crate::error::Result;
-use crate::linux::plan::filter;
+use crate::linux::broker::Terms;
+use crate::linux::plan::{Place, filter};
 use crate::linux::{self, Linux};
-use crate::policy::{Host, Policy};
+use crate::policy::{Host, Nesting, Policy};
 use crate::settings::Settings;
 use outside::Helpers;
 
@@ -99,13 +101,25 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     policy.filesystem.protect_files(written, host)?;
     backend.fit(&mut policy)?;
     events::announce(&settings, &policy, backend.place(), audit);
+    if command.observed != Observed::Nothing && backend.place() == Place::Sandbox {
+        audit.warn(format_args!("{}", outside::UNOBSERVED));
+    }
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
     let programs = plan.plan.programs.clone();
+    let observed = plan.plan.observed;
     let mut held = backend.spawn(plan)?;
-    let helpers = Helpers::start(&mut held, policy.network, policy.sockets, audit)?;
+    // Never freed, which takes longer than the end of the process.
+    let files = ManuallyDrop::new(Arc::new(policy.filesystem));
+    let terms = (observed != Observed::Nothing).then(|| Terms {
+        files: Arc::clone(&files),
+        init: held.first_process(),
+        reads: observed == Observed::Everything,
+        is_root: host.uid == 0,
+        has_namespaces: policy.nesting != Nesting::Refused,
+    });
+    let helpers = Helpers::start(&mut held, policy.network, policy.sockets, terms, audit)?;
     linux::launch::leave((settings, policy.environment));
-    let files = ManuallyDrop::new(policy.filesystem);
     let report = held.report()?;
     helpers.wait_until_ready()?;
     events::record_start(audit, command, &report);

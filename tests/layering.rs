@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// A unit of the design, and the paths of other units that it may name.
 type Row = (&'static str, &'static [&'static str]);
 
-const TABLE: [Row; 23] = [
+const TABLE: [Row; 24] = [
     ("error", &[]),
     ("settings", &["error"]),
     ("audit", &["error", "settings::Origin"]),
@@ -16,6 +16,7 @@ const TABLE: [Row; 23] = [
     ("linux::unix_diag", &[]),
     ("linux::netlink", &[]),
     ("linux::inet_diag", &["linux::unix_diag"]),
+    ("linux::datagrams", &["linux::sys"]),
     ("linux::processes", &["audit::event", "policy::secrets"]),
     ("linux::executor", &["linux::sys", "linux::passing"]),
     // It names mount points as policy names paths.
@@ -44,6 +45,7 @@ const TABLE: [Row; 23] = [
             "linux::passing",
             "linux::unix_diag",
             "linux::netlink",
+            "linux::datagrams",
             "linux::executor",
             "linux::plan",
         ],
@@ -59,6 +61,8 @@ const TABLE: [Row; 23] = [
             "linux::unix_diag",
             "linux::executor",
             "linux::netlink",
+            "linux::inet_diag",
+            "linux::datagrams",
             "linux::processes",
         ],
     ),

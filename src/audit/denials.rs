@@ -91,6 +91,13 @@ struct Seen<'a> {
     reason: Option<Cow<'a, str>>,
     #[serde(borrow)]
     range: Option<Cow<'a, str>>,
+    /// How often it came, where one event tells of several.
+    #[serde(default = "once")]
+    times: u64,
+}
+
+fn once() -> u64 {
+    1
 }
 
 #[derive(Deserialize)]
@@ -150,11 +157,11 @@ impl Denials {
         let target = seen.target.unwrap_or_default().into_owned();
         let place = (seen.code.into_owned(), seen.op.into_owned(), target.clone());
         if let Some(&at) = self.places.get(&place) {
-            self.groups[at].count += 1;
+            self.groups[at].count += seen.times;
             return;
         }
         if self.groups.len() == MOST {
-            self.more += 1;
+            self.more += seen.times;
             return;
         }
         let changes = seen.suggest.map(|suggest| {
@@ -164,7 +171,7 @@ impl Denials {
         });
         self.places.insert(place.clone(), self.groups.len());
         self.groups.push(Group {
-            count: 1,
+            count: seen.times,
             kind: seen.kind.into_owned(),
             code: place.0,
             op: place.1,

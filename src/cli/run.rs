@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use super::history::Run;
 use super::{CommandLine, Form, RunOptions, ctl, sinks, summary};
 use crate::audit::{Audit, Denials, Verbosity};
-use crate::backend::{Command, Outcome};
+use crate::backend::{Command, Observed, Outcome};
 use crate::error::{Error, Kind, Result};
 use crate::policy::Host;
 use crate::sandbox::{self, events};
@@ -30,7 +30,12 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
     let entered = options.cwd.as_deref().map_or(Ok(()), |cwd| host.enter(cwd));
     let settings = entered.and_then(|()| options.layers.load(&host, &caller_cwd));
     // Likewise: a job server that is gone is told by its numbers alone.
-    let command = command(options.command.clone(), options.pass_fds.clone(), &host);
+    let mut command = command(options.command.clone(), options.pass_fds.clone(), &host);
+    command.observed = match options.monitor {
+        true => Observed::Everything,
+        false if options.events.is_empty() && options.events_fds.is_empty() => Observed::Nothing,
+        false => Observed::Writes,
+    };
     if options.dry_run {
         let audit = Audit::none(verbosity);
         ctl::print(&sandbox::dry_run(&settings?, &host, &command, &audit)?)?;
@@ -41,6 +46,9 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
         .map_or_else(|_| Vec::new(), |settings| settings.files.clone());
     let (sinks, settings) = sinks::open(&options, settings, &host, &caller_cwd, &command.keep_fds)?;
     let audit = Audit::new(&run_id, sinks, verbosity);
+    if audit.is_recording() && !options.monitor {
+        command.observed = Observed::Writes;
+    }
     let ran = sandbox::run(settings, &host, &command, &audit);
     audit.finish();
     let denials = audit.denials();

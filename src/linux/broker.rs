@@ -1,12 +1,14 @@
 //! Performs the calls that a filter stops, on behalf of the command, once they are judged.
 //!
 //! What a call points to is copied once, and only the copy is judged and acted on. No answer
-//! lets the kernel go on with the call itself: its memory could change meanwhile.
+//! that protects something lets the kernel go on with the call itself: its memory could change
+//! meanwhile. Calls that are only told of go on.
 
 mod bound;
 mod caller;
 mod connect;
 mod namespaces;
+mod observe;
 mod resolve;
 mod watch;
 
@@ -33,13 +35,9 @@ use crate::policy::sockets::Sockets;
 use bound::Bound;
 use caller::Caller;
 use namespaces::Namespaces;
+pub(crate) use observe::Terms;
+use observe::{Datagrams, Memory, Observer};
 use watch::Watch;
-
-/// Performs one call for `caller`.
-type Handler = fn(&Shared, &mut Worker, &Caller<'_>, &[u64; 6]) -> Result<(), Errno>;
-
-/// Every call that `performed` of the filter profile stops, and who performs it.
-const HANDLERS: [(libc::c_long, Handler); 1] = [(libc::SYS_connect, connect::perform)];
 
 /// Most calls in progress at one time; further ones wait. Only calls that block add up.
 const MAX_WORKERS: usize = 128;
@@ -51,12 +49,15 @@ const STACK: usize = 256 * 1024;
 pub(crate) struct Ends {
     /// Where stopped calls arrive.
     pub(crate) listener: OwnedFd,
-    /// A socket of the sandbox's network namespace that knows its Unix sockets.
-    pub(crate) unix_diag: OwnedFd,
+    /// A socket of the sandbox's network namespace that knows its Unix sockets, where
+    /// connections are performed.
+    pub(crate) unix_diag: Option<OwnedFd>,
     /// The main line to the executor.
     pub(crate) executor: OwnedFd,
     /// What brings connections to other machines to the proxies, where anything does.
     pub(crate) redirection: Option<Redirection>,
+    /// What sees refused datagrams, and what tells who sends them, where they are told of.
+    pub(crate) datagrams: Option<(OwnedFd, OwnedFd)>,
 }
 
 /// The broker of one sandbox. Dropping it ends its threads; the calls it had stopped fail.
@@ -70,7 +71,9 @@ struct Shared {
     executor: Executor,
     redirection: Option<Redirection>,
     /// The network namespaces of the sandbox, and their Unix sockets.
-    namespaces: Namespaces,
+    namespaces: Option<Namespaces>,
+    /// What is told of other calls.
+    observer: Option<Observer>,
     /// Where some of them are bound, asked of themselves.
     bound: Bound,
     /// The Unix sockets of our own namespace, where they can be asked for.
@@ -157,11 +160,19 @@ impl Prepared {
     ///
     /// Every worker takes a call, performs it, however long that takes, and comes back for
     /// the next: while one of them blocks, another takes over.
-    pub(crate) fn start(self, ends: Ends, policy: Sockets, audit: Audit) -> io::Result<Broker> {
+    pub(crate) fn start(
+        self,
+        ends: Ends,
+        policy: Sockets,
+        terms: Option<Terms>,
+        audit: Audit,
+    ) -> io::Result<Broker> {
+        let init = terms.as_ref().map(|terms| terms.init);
         // KERNEL(6.6): before, each wake-up may take another processor, and longer.
         drop(sys::wake_in_turns(ends.listener.as_fd()));
         let shared = Arc::new(Shared {
-            namespaces: Namespaces::new(ends.unix_diag)?,
+            namespaces: ends.unix_diag.map(Namespaces::new).transpose()?,
+            observer: terms.map(Observer::new),
             bound: Bound::default(),
             host_sockets: OnceLock::new(),
             listener: ends.listener,
@@ -181,6 +192,9 @@ impl Prepared {
         let is_ready = self.is_ready.recv().unwrap_or_else(|_| Err(gone()));
         is_ready?;
         self.work.send(Arc::clone(&shared)).map_err(|_| gone())?;
+        if let (Some((packets, senders)), Some(init)) = (ends.datagrams, init) {
+            shared.add_teller(Datagrams::new(packets, senders, init))?;
+        }
         Ok(Broker(shared))
     }
 }
@@ -203,7 +217,28 @@ impl Shared {
         Ok(())
     }
 
+    /// Starts the thread that tells of datagrams.
+    fn add_teller(self: &Arc<Self>, datagrams: Datagrams) -> io::Result<()> {
+        let shared = Arc::clone(self);
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        let thread = thread.spawn(move || {
+            if (shared.on_start)().is_ok() {
+                datagrams.tell(&shared.audit, || shared.is_over());
+            }
+        })?;
+        self.workers().threads.push(thread);
+        Ok(())
+    }
+
     fn work(self: &Arc<Self>) -> io::Result<()> {
+        let result = self.take_calls();
+        if let Some(observer) = &self.observer {
+            observer.tell_rest(&self.audit);
+        }
+        result
+    }
+
+    fn take_calls(self: &Arc<Self>) -> io::Result<()> {
         let mut worker = Worker::default();
         loop {
             let call = match sys::receive_notification(self.listener.as_fd()) {
@@ -221,7 +256,10 @@ impl Shared {
                 // Without another thread calls take turns.
                 let _started = self.add_worker();
             }
-            let errno = self.perform(&mut worker, &call);
+            let errno = match call.call {
+                libc::SYS_connect => Some(self.perform(&mut worker, &call)),
+                _ => self.tell(&call),
+            };
             // Before the answer: the next call may come at once, and here is who takes it.
             self.workers().idle += 1;
             // A caller that was killed meanwhile needs no answer.
@@ -229,17 +267,29 @@ impl Shared {
         }
     }
 
+    /// Tells of one call; returns its errno, `None` for what the kernel makes of it.
+    fn tell(&self, call: &Notification) -> Option<i32> {
+        let observer = self.observer.as_ref()?;
+        let memory = Memory::of(self.listener.as_fd(), call);
+        let act = || observer.tell(&self.audit, &memory, call);
+        // A fault of ours costs a line of the report.
+        catch_unwind(AssertUnwindSafe(act)).unwrap_or(None)
+    }
+
     /// Performs one call; returns its errno, 0 for success.
     fn perform(&self, worker: &mut Worker, call: &Notification) -> i32 {
-        let handler = HANDLERS.iter().find(|(number, _)| *number == call.call);
         let act = || {
-            let (_, handler) = handler.ok_or(Errno::ENOSYS)?;
             let caller = Caller::of(self.listener.as_fd(), call)?;
-            handler(self, worker, &caller, &call.args)
+            connect::perform(self, worker, &caller, &call.args)
         };
         // A caller must not wait for ever because of a fault of ours.
         let result = catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::ENOSYS));
         result.map_or_else(|errno| errno as i32, |()| 0)
+    }
+
+    /// Returns the network namespaces of the sandbox; none where no connection is performed.
+    fn namespaces(&self) -> Result<&Namespaces, Errno> {
+        self.namespaces.as_ref().ok_or(Errno::ENOSYS)
     }
 
     /// Returns the Unix sockets of our own namespace.

@@ -87,7 +87,7 @@ pub struct Sandbox {
 #[derive(Debug, Default)]
 struct Told {
     for_broker: Option<ForBroker>,
-    listener: Option<OwnedFd>,
+    listener: Option<Option<OwnedFd>>,
     confined: Option<Confined>,
     init_is_hidden: bool,
 }
@@ -95,8 +95,8 @@ struct Told {
 /// What the broker needs.
 #[derive(Debug)]
 pub(crate) struct Trapped {
-    /// Where stopped calls arrive.
-    pub(crate) listener: OwnedFd,
+    /// Where stopped calls arrive; none where only reports are lost by that.
+    pub(crate) listener: Option<OwnedFd>,
     pub(crate) for_broker: ForBroker,
 }
 
@@ -133,7 +133,7 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         run: Some(run),
         terminal: Terminal::of_caller(),
         asked: asked(&plan),
-        stops_calls: plan.performed.is_some(),
+        stops_calls: plan.stopped.is_some(),
         network: plan.network,
     };
     leave(plan);
@@ -147,7 +147,7 @@ pub(crate) fn leave<T>(unused: T) {
 }
 
 fn asked(plan: &Plan) -> Guarantees {
-    let filters = plan.filters.iter().chain(&plan.performed).count();
+    let filters = plan.filters.iter().chain(&plan.stopped).count();
     let names = namespaces::of(plan).map(|(_, name)| name.to_owned());
     Guarantees {
         namespaces: names.collect(),

@@ -13,6 +13,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::backend::Command;
+pub use crate::backend::Observed;
 use crate::error::{Error, Kind, Result};
 use crate::policy::environment::Dropped;
 use crate::policy::filesystem::Access;
@@ -43,8 +44,10 @@ pub struct Plan {
     pub ruleset: Vec<ruleset::Rule>,
     /// Seccomp programs, in the order they are installed.
     pub filters: Vec<filter::Filter>,
-    /// The program of the command alone, whose calls the broker performs.
-    pub performed: Option<filter::Filter>,
+    /// The program of the command alone, whose calls the broker performs or tells of.
+    pub stopped: Option<filter::Filter>,
+    /// What it tells of.
+    pub observed: Observed,
     /// Whether the Unix sockets of the host are open to the command.
     pub host_sockets: HostSockets,
     /// Whether it is a run of its own or one inside another.
@@ -180,6 +183,11 @@ impl Plan {
             layers,
             place,
         } = inputs;
+        // Only one program in force can have a listener, and the sandbox around may have one.
+        let observed = match place {
+            Place::Host => command.observed,
+            Place::Sandbox => Observed::Nothing,
+        };
         let nesting = policy.nesting;
         let argv = words(command, shell);
         let network = place.network(policy.network_mode);
@@ -190,12 +198,13 @@ impl Plan {
             },
             passing: policy.filesystem.passing(),
             ruleset: ruleset::plan(&policy.filesystem, job_server, layers, nesting),
-            filters: filter::for_caller(host.uid == 0, policy, place),
-            host_sockets: match filter::performed(policy, place) {
-                Some(_) => HostSockets::Closed,
-                None => HostSockets::Open,
+            filters: filter::for_caller(host.uid == 0, policy, place, observed),
+            host_sockets: match filter::judges_sockets(policy, place) {
+                true => HostSockets::Closed,
+                false => HostSockets::Open,
             },
-            performed: filter::performed(policy, place),
+            stopped: filter::stopped(policy, place, observed),
+            observed,
             place,
             nesting,
             network,

@@ -7,6 +7,7 @@
 
 mod closing;
 mod mounts;
+mod sockets;
 mod types;
 
 use std::ffi::{c_int, c_uint};
@@ -19,6 +20,7 @@ use nix::unistd::Pid;
 
 pub(crate) use closing::{close_all_but, set_close_on_exec_but};
 pub(crate) use mounts::{MountAttr, mount_setattr, mount_setattr_recursive};
+pub(crate) use sockets::{allow_any_source, attach_filter, lost_packets, network_namespace};
 pub(crate) use types::{Disposition, Forked, Notification, Related};
 
 /// Clones this process into new namespaces; `flags` are `CLONE_NEW*`.
@@ -282,13 +284,16 @@ fn ioctl_with(fd: BorrowedFd<'_>, call: libc::Ioctl, arg: libc::c_ulong) -> io::
     check(i64::from(result)).map(|_| result)
 }
 
-/// Gives a stopped call its result: an errno, or 0 for success.
-pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: i32) -> io::Result<()> {
+/// Gives a stopped call its result: an errno, 0 for success, or `None` for what the kernel makes
+/// of it, which reads the caller's memory anew.
+pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: Option<i32>) -> io::Result<()> {
+    // From linux/seccomp.h, since Linux 5.5.
+    const CONTINUE: u32 = 1;
     let response = libc::seccomp_notif_resp {
         id,
         val: 0,
-        error: -errno,
-        flags: 0,
+        error: -errno.unwrap_or(0),
+        flags: if errno.is_none() { CONTINUE } else { 0 },
     };
     // SAFETY: the kernel reads a seccomp_notif_resp, which lives across the call.
     check(i64::from(unsafe {
@@ -310,23 +315,6 @@ pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> 
         libc::connect(socket.as_raw_fd(), address.as_ptr().cast(), len)
     }))
     .map(drop)
-}
-
-/// Returns a number that the network namespace of a socket has for itself alone.
-pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut cookie: u64 = 0;
-    let mut len: libc::socklen_t = 8;
-    // SAFETY: the kernel writes at most `len` bytes to `cookie`; both live across the call.
-    check(i64::from(unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            SO_NETNS_COOKIE,
-            (&raw mut cookie).cast(),
-            &raw mut len,
-        )
-    }))?;
-    Ok(cookie)
 }
 
 /// Opens a namespace by what it has to do with `fd`.
@@ -408,20 +396,35 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     .map(drop)
 }
 
-/// Lets a socket of IPv6 send from any address that is routed to this machine; IPv4 has no need
-/// of it. See IP_FREEBIND in ip(7).
-pub(crate) fn allow_any_source(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // From linux/in6.h, since Linux 4.15.
-    const IPV6_FREEBIND: c_int = 78;
-    let on: c_int = 1;
-    // SAFETY: the kernel reads one int of four bytes, which lives across the call.
+/// Reads an option of a socket that has eight bytes.
+fn option_of_eight(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<[u8; 8]> {
+    let mut value = [0; 8];
+    let mut len: libc::socklen_t = 8;
+    // SAFETY: the kernel writes at most `len` bytes to `value`; both live across the call.
+    check(i64::from(unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            value.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    }))?;
+    Ok(value)
+}
+
+/// Sets an option of a socket to a value as the kernel's headers define it.
+fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -> io::Result<()> {
+    let len = c_uint::try_from(size_of::<T>()).map_err(io::Error::other)?;
+    // SAFETY: the kernel reads `len` bytes of `value`, which lives across the call, and so do the
+    // instructions that a `sock_fprog` points to.
     check(i64::from(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_IPV6,
-            IPV6_FREEBIND,
-            (&raw const on).cast(),
-            4,
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            len,
         )
     }))
     .map(drop)
@@ -482,9 +485,6 @@ static NOTE_SIGPIPE: extern "C" fn() = {
 };
 
 const CLONE_PIDFD: u64 = 0x1000;
-
-/// From asm-generic/socket.h, since Linux 5.14.
-const SO_NETNS_COOKIE: c_int = 71;
 
 fn check(result: i64) -> io::Result<i64> {
     if result < 0 {

@@ -2,6 +2,7 @@
 
 mod base;
 mod decision;
+mod denial;
 mod hard_links;
 mod held;
 mod names;
@@ -19,6 +20,7 @@ use std::sync::OnceLock;
 use nix::errno::Errno;
 
 pub use decision::{Decision, Right};
+pub use denial::{Denial, Use};
 pub use names::Protected;
 pub use rules::Rule;
 pub use secrets::{Secret, Shown};

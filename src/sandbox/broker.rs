@@ -4,7 +4,7 @@ use std::io;
 
 use crate::audit::Audit;
 use crate::error::{Error, Kind, Result};
-use crate::linux::broker::{Broker, Ends, Prepared};
+use crate::linux::broker::{Broker, Ends, Prepared, Terms};
 use crate::linux::launch::Trapped;
 use crate::linux::launch::network::CAPTURED;
 use crate::linux::launch::privileges;
@@ -22,25 +22,28 @@ pub(super) fn prepare(stops_calls: bool) -> Result<Option<Prepared>> {
     prepared.map_err(|error| failed("clone", error))
 }
 
-/// Starts the broker, where one was prepared.
+/// Starts the broker, where one was prepared and calls are stopped.
 pub(super) fn start(
     prepared: Option<Prepared>,
     trapped: Option<Trapped>,
     policy: Sockets,
+    terms: Option<Terms>,
     audit: &Audit,
 ) -> Result<Running> {
-    let ends = trapped.map(|trapped| Ends {
-        listener: trapped.listener,
-        unix_diag: trapped.for_broker.unix_diag,
-        executor: trapped.for_broker.executor,
-        redirection: trapped
-            .for_broker
-            .redirection
-            .map(|socket| Redirection::new(socket, CAPTURED)),
+    let ends = trapped.and_then(|trapped| {
+        let for_broker = trapped.for_broker;
+        let redirection = for_broker.redirection;
+        Some(Ends {
+            listener: trapped.listener?,
+            unix_diag: for_broker.unix_diag,
+            executor: for_broker.executor,
+            redirection: redirection.map(|socket| Redirection::new(socket, CAPTURED)),
+            datagrams: for_broker.datagrams,
+        })
     });
     let broker = prepared
         .zip(ends)
-        .map(|(prepared, ends)| prepared.start(ends, policy, audit.clone()))
+        .map(|(prepared, ends)| prepared.start(ends, policy, terms, audit.clone()))
         .transpose()
         .map_err(|error| failed("clone", error))?;
     Ok(Running(broker))

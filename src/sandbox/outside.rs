@@ -4,6 +4,7 @@ use crate::audit::Audit;
 use crate::audit::line::Line;
 use crate::backend::{Held, Outcome};
 use crate::error::{Error, Kind, Result};
+use crate::linux::broker::Terms;
 use crate::linux::launch::Sandbox;
 use crate::linux::processes::Processes;
 use crate::policy::network::Network;
@@ -19,12 +20,17 @@ pub(super) struct Helpers {
     broker: Running,
 }
 
+/// What is said where another program has the only listener there can be.
+pub(super) const UNOBSERVED: &str = "denials of files are not observed: a sandbox around this one \
+                                     has the kernel's only listener for them";
+
 impl Helpers {
     /// Starts what the sandbox needs, as far as it stands.
     pub(super) fn start(
         held: &mut Sandbox,
         network: Network,
         sockets: Sockets,
+        terms: Option<Terms>,
         audit: &Audit,
     ) -> Result<Self> {
         // This fork too comes before any thread: the child of a threaded process may only make
@@ -46,10 +52,16 @@ impl Helpers {
                  `network.allowedDomains` alone: see `srt ctl doctor`"
             ));
         }
-        let broker = broker::start(prepared, trapped, sockets, audit)?;
         audit.start().map_err(|error| {
             Error::new(Kind::Launch, "cannot start to write events").call("clone", error)
         })?;
+        if trapped
+            .as_ref()
+            .is_some_and(|found| found.listener.is_none())
+        {
+            audit.warn(format_args!("{UNOBSERVED}"));
+        }
+        let broker = broker::start(prepared, trapped, sockets, terms, audit)?;
         Ok(Self { proxies, broker })
     }
 

@@ -37,7 +37,7 @@ pub(super) fn perform(
     let len = len.ok().filter(|&len| len <= MAX_ADDRESS);
     let address = caller.read(args[1], len.ok_or(Errno::EINVAL)?)?;
     // What a socket reaches by number or abstract name, it reaches in its own namespace.
-    let namespace = broker.namespaces.of(&socket).ok_or(Errno::EACCES)?;
+    let namespace = broker.namespaces()?.of(&socket).ok_or(Errno::EACCES)?;
     if domain != AddressFamily::UNIX {
         if leaves(&address) {
             redirect(broker);
@@ -168,10 +168,10 @@ fn side_of(
         return Ok(Side::Inside);
     }
     let numbers = Numbers::of(place, &found)?;
-    let own = broker.namespaces.listening_at(namespace, numbers.ino);
+    let own = broker.namespaces()?.listening_at(namespace, numbers.ino);
     let networks = match numbers.are_its_own {
         true => Vec::new(),
-        false => broker.namespaces.networks(namespace, caller),
+        false => broker.namespaces()?.networks(namespace, caller),
     };
     let is_there = |socket: &Listening| match numbers.are_its_own {
         true => socket.dev == numbers.dev,

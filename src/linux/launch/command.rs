@@ -12,8 +12,8 @@ use super::caller::Caller;
 use super::control::{Confined, Control, Message, Order};
 use super::failure::{At, Failure, Step};
 use super::{landlock, namespaces, privileges, rootfs};
-use crate::linux::plan::Plan;
 use crate::linux::plan::filter::Filter;
+use crate::linux::plan::{HostSockets, Plan};
 use crate::linux::{support, sys};
 use crate::policy::Nesting;
 
@@ -53,19 +53,20 @@ fn confine_and_wait(
     }
     // In the namespace whose mounts are locked, and while no call is stopped yet.
     rootfs::enter(&plan.cwd)?;
-    if let Some(filter) = &plan.performed {
-        if confined.landlock_abi > 0 {
+    let is_judged = plan.host_sockets == HostSockets::Closed;
+    if let Some(filter) = &plan.stopped {
+        if confined.landlock_abi > 0 && is_judged {
             landlock::keep_signals_in(plan)?;
         }
-        stop_calls(filter, launcher)?;
-        confined.seccomp_filters += 1;
+        let are_stopped = stop_calls(filter, launcher, is_judged)?;
+        confined.seccomp_filters += u8::from(are_stopped);
     }
     // Here, since the broker takes a while to take over, and no call of this is stopped.
     privileges::verify(plan, &mut confined)?;
     let ready = launcher.send(&Message::Ready(confined));
     ready.at(Step::TieToLauncher)?;
     // While the launcher wakes up: whether released or not, nothing is executed before this.
-    if plan.performed.is_some() {
+    if is_judged {
         expect_performed()?;
     }
     if launcher.receive_order().at(Step::TieToLauncher)? != Some(Order::Release) {
@@ -75,12 +76,18 @@ fn confine_and_wait(
     Err(execute(plan))
 }
 
-/// Has the broker perform this process's calls from now on.
-fn stop_calls(filter: &Filter, launcher: &Control) -> Result<(), Failure> {
-    let listener = sys::install_seccomp_listener(&filter.program()).at(Step::StopCalls)?;
+/// Has the broker perform this process's calls from now on, or tell of them. Tells whether it
+/// does: what only reports is left out where something around has the listener.
+fn stop_calls(filter: &Filter, launcher: &Control, is_judged: bool) -> Result<bool, Failure> {
+    let listener = match sys::install_seccomp_listener(&filter.program()) {
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) && !is_judged => None,
+        listener => Some(listener.at(Step::StopCalls)?),
+    };
+    let are_stopped = listener.is_some();
     // Dropped with the message: whoever holds it may answer calls, and the command must not.
     let stopping = Message::Stopping(listener);
-    launcher.send(&stopping).at(Step::StopCalls)
+    launcher.send(&stopping).at(Step::StopCalls)?;
+    Ok(are_stopped)
 }
 
 /// Makes sure that the broker performs this process's calls.

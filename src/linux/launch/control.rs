@@ -3,6 +3,7 @@
 //!
 //! The end of file of the first is the death pipe of both: when one side is gone, the other ends.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -20,8 +21,9 @@ pub(crate) enum Message {
     HandedOver(Option<ForBroker>),
     /// By init: it holds nothing any more that a command could make use of.
     Hidden,
-    /// By the command's process: its calls are stopped, and this is where they arrive.
-    Stopping(OwnedFd),
+    /// By the command's process: its calls are stopped, and this is where they arrive; or they
+    /// are not, where nothing but reports is lost by that.
+    Stopping(Option<OwnedFd>),
     /// By the command's process: it is confined, and waits to be released.
     Ready(Confined),
     /// By init: a signal stopped the command; it can be continued.
@@ -35,12 +37,15 @@ pub(crate) enum Message {
 /// What the broker needs of the sandbox beside the calls.
 #[derive(Debug)]
 pub(crate) struct ForBroker {
-    /// A netlink socket that knows the sandbox's Unix sockets.
-    pub(crate) unix_diag: OwnedFd,
+    /// A netlink socket that knows the sandbox's Unix sockets, where connections are judged.
+    pub(crate) unix_diag: Option<OwnedFd>,
     /// The main line to the executor.
     pub(crate) executor: OwnedFd,
     /// A netlink socket that connections are redirected by, where they can be.
     pub(crate) redirection: Option<OwnedFd>,
+    /// A packet socket that sees the datagrams that are refused, and a netlink socket that knows
+    /// who sends them, where they are reported.
+    pub(crate) datagrams: Option<(OwnedFd, OwnedFd)>,
 }
 
 /// What the launcher tells.
@@ -103,7 +108,7 @@ impl Control {
     pub(crate) fn send(&self, message: &Message) -> io::Result<()> {
         let fds = match message {
             Message::HandedOver(Some(for_broker)) => for_broker.fds(),
-            Message::Stopping(listener) => vec![listener.as_fd()],
+            Message::Stopping(listener) => listener.iter().map(AsFd::as_fd).collect(),
             _ => Vec::new(),
         };
         passing::send(&self.0, &message.encode(), &fds)
@@ -146,28 +151,51 @@ impl AsFd for Control {
 }
 
 impl ForBroker {
-    /// Returns all of it, in the order in which it is passed on.
-    fn fds(&self) -> Vec<BorrowedFd<'_>> {
-        let all = [&self.unix_diag, &self.executor].into_iter();
-        all.chain(&self.redirection).map(AsFd::as_fd).collect()
+    /// Returns all of it, each with the letter it is known by.
+    fn labelled(&self) -> Vec<(u8, BorrowedFd<'_>)> {
+        let datagrams = self.datagrams.as_ref();
+        let all = [
+            (b'u', self.unix_diag.as_ref()),
+            (b'e', Some(&self.executor)),
+            (b'r', self.redirection.as_ref()),
+            (b'p', datagrams.map(|(packets, _)| packets)),
+            (b's', datagrams.map(|(_, senders)| senders)),
+        ];
+        let there = all.into_iter();
+        there
+            .filter_map(|(label, fd)| Some((label, fd?.as_fd())))
+            .collect()
     }
 
-    /// Takes what [`ForBroker::fds`] gave.
-    fn of(fds: Vec<OwnedFd>) -> Option<Self> {
-        let mut fds = fds.into_iter();
+    /// Returns all of it, in the order in which it is passed on.
+    fn fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.labelled().into_iter().map(|(_, fd)| fd).collect()
+    }
+
+    /// Takes what [`ForBroker::fds`] gave, by its letters.
+    fn of(labels: &[u8], fds: Vec<OwnedFd>) -> Option<Self> {
+        if labels.len() != fds.len() {
+            return None;
+        }
+        let mut fds: HashMap<u8, OwnedFd> = labels.iter().copied().zip(fds).collect();
         let found = Self {
-            unix_diag: fds.next()?,
-            executor: fds.next()?,
-            redirection: fds.next(),
+            unix_diag: fds.remove(&b'u'),
+            executor: fds.remove(&b'e')?,
+            redirection: fds.remove(&b'r'),
+            datagrams: fds.remove(&b'p').zip(fds.remove(&b's')),
         };
-        fds.next().is_none().then_some(found)
+        fds.is_empty().then_some(found)
     }
 }
 
 impl Message {
     fn encode(&self) -> Vec<u8> {
         match self {
-            Self::HandedOver(_) => b"m".to_vec(),
+            Self::HandedOver(for_broker) => {
+                let labelled = for_broker.iter().flat_map(ForBroker::labelled);
+                let labels = labelled.map(|(label, _)| label);
+                [b'm'].into_iter().chain(labels).collect()
+            }
             Self::Hidden => b"h".to_vec(),
             Self::Stopping(_) => b"c".to_vec(),
             Self::Ready(confined) => [b"r".as_slice(), &confined.encode()].concat(),
@@ -188,9 +216,9 @@ impl Message {
         let (tag, rest) = bytes.split_first()?;
         match (tag, rest) {
             (b'm', []) if fds.is_empty() => Some(Self::HandedOver(None)),
-            (b'm', []) => ForBroker::of(fds).map(|found| Self::HandedOver(Some(found))),
+            (b'm', labels) => ForBroker::of(labels, fds).map(|found| Self::HandedOver(Some(found))),
             (b'h', []) => Some(Self::Hidden),
-            (b'c', []) => fds.pop().map(Self::Stopping),
+            (b'c', []) => Some(Self::Stopping(fds.pop())),
             (b'r', bytes) => Confined::decode(bytes).map(Self::Ready),
             (b't', []) => Some(Self::Stopped),
             (b'x', &[status, is_last]) => Some(Self::Ended {

@@ -21,7 +21,7 @@ use super::{
     handoff, landlock, mount_table, namespaces, network, orphans, pins, privileges, rootfs,
 };
 use crate::backend::Outcome;
-use crate::linux::plan::{Place, Plan};
+use crate::linux::plan::{HostSockets, Place, Plan};
 use crate::linux::sys::{self, Forked};
 use crate::linux::{executor, unix_diag};
 use crate::policy::{Nesting, NetworkMode};
@@ -131,14 +131,22 @@ fn build(plan: &Plan, control: &Control, egress_socket: &Path) -> Result<Built, 
         Some(network) => Some(handoff::send(egress_socket, network)?),
         None => None,
     };
-    let (executor, for_broker) = match plan.performed {
+    let (redirection, datagrams) = match network {
+        Some(network) => (network.redirection, network.datagrams),
+        None => (None, None),
+    };
+    let (executor, for_broker) = match plan.stopped {
         Some(_) => {
             let (ours, theirs) = executor::pair().at(Step::Fork)?;
             let for_broker = ForBroker {
                 // Made here and now: it tells of this namespace, and the filters refuse it.
-                unix_diag: unix_diag::open().at(Step::AskSockets)?,
+                unix_diag: match plan.host_sockets {
+                    HostSockets::Closed => Some(unix_diag::open().at(Step::AskSockets)?),
+                    HostSockets::Open => None,
+                },
                 executor: theirs,
-                redirection: network.and_then(|network| network.redirection),
+                redirection,
+                datagrams,
             };
             (Some(ours), Some(for_broker))
         }

@@ -12,8 +12,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 
 use super::failure::{At, Failure, Step};
 use crate::linux::netlink::capture::{self, Ports, Redirection};
-use crate::linux::plan::{CAPTURE_PORT, Capture, Plan, RESOLVER_PORT, Role};
-use crate::linux::{sys, unix_diag};
+use crate::linux::plan::{CAPTURE_PORT, Capture, HostSockets, Observed, Plan, RESOLVER_PORT, Role};
+use crate::linux::{datagrams, sys, unix_diag};
 
 /// Connections the kernel holds for us while the proxies are busy; a full queue would drop
 /// them. The kernel cuts it to `net.core.somaxconn`.
@@ -34,6 +34,9 @@ pub(super) struct Network {
     pub(super) redirection: Option<OwnedFd>,
     /// What tells of its sockets; see sock_diag(7).
     pub(super) sockets: OwnedFd,
+    /// What sees the datagrams that are refused, and tells of their sockets, where they are
+    /// reported.
+    pub(super) datagrams: Option<(OwnedFd, OwnedFd)>,
 }
 
 /// Brings `lo` up and makes what the plan listens on.
@@ -64,6 +67,13 @@ pub(super) fn build(plan: &Plan) -> Result<Network, Failure> {
         listeners,
         redirection,
         sockets: unix_diag::open().at(Step::AskSockets)?,
+        datagrams: match plan.observed {
+            Observed::Nothing => None,
+            // A kernel without packet sockets has datagrams refused all the same.
+            Observed::Writes | Observed::Everything => {
+                datagrams::open().ok().zip(unix_diag::open().ok())
+            }
+        },
     })
 }
 
@@ -106,7 +116,7 @@ fn captured(capture: &Capture, redirects: bool) -> Result<Vec<Listener>, Failure
 /// the command connect.
 fn redirected(plan: &Plan) -> Option<OwnedFd> {
     let socket = Redirection::prepare().ok()?;
-    if plan.performed.is_some() {
+    if plan.host_sockets == HostSockets::Closed {
         return Some(socket);
     }
     let redirection = Redirection::new(socket.try_clone().ok()?, CAPTURED);

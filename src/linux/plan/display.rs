@@ -6,7 +6,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
 use super::filter::Filter;
-use super::{CAPTURE_PORT, Place, Plan, RESOLVER_PORT, Role};
+use super::{CAPTURE_PORT, HostSockets, Observed, Place, Plan, RESOLVER_PORT, Role};
 use crate::policy::Nesting;
 
 impl fmt::Display for Plan {
@@ -55,8 +55,13 @@ impl fmt::Display for Plan {
         for rule in &self.ruleset {
             writeln!(f, "landlock: {rule}")?;
         }
-        if let Some(filter) = &self.performed {
-            writeln!(f, "seccomp: {filter}, whose calls the broker performs")?;
+        if let Some(filter) = &self.stopped {
+            let does = match (self.host_sockets, self.observed) {
+                (HostSockets::Closed, Observed::Nothing) => "performs",
+                (HostSockets::Closed, _) => "performs or reports",
+                (HostSockets::Open, _) => "reports",
+            };
+            writeln!(f, "seccomp: {filter}, whose calls the broker {does}")?;
         }
         self.command(f)
     }

@@ -1,6 +1,6 @@
 //! The seccomp programs, compiled from `seccomp-profiles` when the crate was built.
 
-use super::Place;
+use super::{Observed, Place};
 use crate::policy::{Host, Nesting, NetworkMode, Policy, SeccompProfile};
 
 /// One program and the name it has in the profile.
@@ -62,11 +62,21 @@ const INSTRUCTION: usize = 8;
 /// Only a root caller gets those that refuse set-id bits: a set-uid file of an ordinary user
 /// gives away that user alone, one of root gives away the machine. In namespaces of its own
 /// root has the right to give files capabilities too.
-pub(super) fn for_caller(is_root: bool, policy: &Policy, place: Place) -> Vec<Filter> {
-    let refuse = match policy.nesting {
-        Nesting::Refused => filter!("refuse"),
-        Nesting::Userns => filter!("refuse-userns"),
-        Nesting::Mounts => filter!("refuse-mounts"),
+pub(super) fn for_caller(
+    is_root: bool,
+    policy: &Policy,
+    place: Place,
+    observed: Observed,
+) -> Vec<Filter> {
+    // Only beside a program with a listener, which refuses what these leave to it.
+    let is_seen = observed != Observed::Nothing && judges_sockets(policy, place);
+    let refuse = match (policy.nesting, is_seen) {
+        (Nesting::Refused, false) => filter!("refuse"),
+        (Nesting::Userns, false) => filter!("refuse-userns"),
+        (Nesting::Mounts, false) => filter!("refuse-mounts"),
+        (Nesting::Refused, true) => filter!("refuse-seen"),
+        (Nesting::Userns, true) => filter!("refuse-userns-seen"),
+        (Nesting::Mounts, true) => filter!("refuse-mounts-seen"),
     };
     let mut filters = vec![filter!("absent"), refuse];
     if policy.seccomp_profile == SeccompProfile::Strict {
@@ -90,11 +100,23 @@ pub(super) fn for_caller(is_root: bool, policy: &Policy, place: Place) -> Vec<Fi
     filters
 }
 
-/// Returns the program that stops what the broker performs; `None` where it judges nothing.
-pub(super) fn performed(policy: &Policy, place: Place) -> Option<Filter> {
+/// Returns the program that stops what the broker performs or tells of; `None` where it does
+/// neither. It is one, since only one program in force can have a listener.
+pub(super) fn stopped(policy: &Policy, place: Place, observed: Observed) -> Option<Filter> {
+    match (judges_sockets(policy, place), observed) {
+        (true, Observed::Nothing) => Some(filter!("performed")),
+        (true, Observed::Writes) => Some(filter!("performed-writes")),
+        (true, Observed::Everything) => Some(filter!("performed-all")),
+        (false, Observed::Nothing) => None,
+        (false, Observed::Writes) => Some(filter!("observed-writes")),
+        (false, Observed::Everything) => Some(filter!("observed-all")),
+    }
+}
+
+/// Tells whether the broker performs connections.
+pub(super) fn judges_sockets(policy: &Policy, place: Place) -> bool {
     let has_own_network = policy.network_mode == NetworkMode::Filtered && place == Place::Host;
-    let judges = has_own_network && !policy.sockets.all_are_open();
-    judges.then_some(filter!("performed"))
+    has_own_network && !policy.sockets.all_are_open()
 }
 
 /// Returns the programs of the proxies' process: those of a command under the strict profile,
@@ -111,8 +133,9 @@ pub(crate) fn of_proxies() -> [Filter; 5] {
 
 /// Returns every program that a command of this caller gets.
 pub fn of(policy: &Policy, host: &Host) -> Vec<Filter> {
-    let mut filters = for_caller(host.uid == 0, policy, Place::Host);
-    filters.extend(performed(policy, Place::Host));
+    let observed = Observed::Nothing;
+    let mut filters = for_caller(host.uid == 0, policy, Place::Host, observed);
+    filters.extend(stopped(policy, Place::Host, observed));
     filters
 }
 
@@ -152,6 +175,8 @@ fn instruction(&[a, b, jt, jf, c, d, e, f]: &[u8; INSTRUCTION]) -> libc::sock_fi
     libc::sock_filter { code, jt, jf, k }
 }
 
+#[cfg(test)]
+mod numbers;
 #[cfg(test)]
 mod profiles;
 #[cfg(test)]

@@ -278,7 +278,7 @@ fn stop_calls(ids: (u32, u32)) -> Result<(), Lack> {
     };
     let call = sys::receive_notification(listener.as_fd());
     let call = call.on("ioctl(SECCOMP_IOCTL_NOTIF_RECV)")?;
-    let answered = sys::answer(listener.as_fd(), call.id, ANSWER as i32);
+    let answered = sys::answer(listener.as_fd(), call.id, Some(ANSWER as i32));
     answered.on("ioctl(SECCOMP_IOCTL_NOTIF_SEND)")?;
     match wait_for(&child) {
         Some(0) => Ok(()),

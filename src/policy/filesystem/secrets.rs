@@ -15,7 +15,7 @@ use crate::policy::secrets::{self, Contents, Form, Homes, Redaction, Store, reda
 use crate::settings::{self, Origin, profile};
 
 /// The setting that hides the stores.
-const KEY: &str = "filesystem.protectSecrets";
+pub(super) const KEY: &str = "filesystem.protectSecrets";
 
 /// Larger files are hidden whole: no settings file of a program is.
 const MAX_REDACTED: u64 = 1 << 20;

@@ -5,145 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::numbers::number;
 use super::tests::{AARCH64, LACKS, X86_64, run};
 use super::{Line, ledger, lines};
-
-/// Number on x86_64, then on aarch64, of every call the profiles name; see
-/// `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl` of the kernel.
-const NUMBERS: [(&str, u32, u32); 132] = [
-    ("_sysctl", 156, LACKS),
-    ("acct", 163, 89),
-    ("add_key", 248, 217),
-    ("bpf", 321, 280),
-    ("cachestat", 451, 451),
-    ("chmod", 90, LACKS),
-    ("chroot", 161, 51),
-    ("clock_settime", 227, 112),
-    ("clone", 56, 220),
-    ("clone3", 435, 435),
-    ("connect", 42, 203),
-    ("creat", 85, LACKS),
-    ("delete_module", 176, 106),
-    ("execve", 59, 221),
-    ("execveat", 322, 281),
-    ("fanotify_init", 300, 262),
-    ("fanotify_mark", 301, 263),
-    ("fchmod", 91, 52),
-    ("fchmodat", 268, 53),
-    ("fchmodat2", 452, 452),
-    ("finit_module", 313, 273),
-    ("fsconfig", 431, 431),
-    ("fsmount", 432, 432),
-    ("fsopen", 430, 430),
-    ("fspick", 433, 433),
-    ("fsetxattr", 190, 7),
-    ("get_mempolicy", 239, 236),
-    ("get_thread_area", 211, LACKS),
-    ("init_module", 175, 105),
-    ("io_cancel", 210, 3),
-    ("io_destroy", 207, 1),
-    ("io_getevents", 208, 4),
-    ("io_pgetevents", 333, 292),
-    ("io_setup", 206, 0),
-    ("io_submit", 209, 2),
-    ("io_uring_enter", 426, 426),
-    ("io_uring_register", 427, 427),
-    ("io_uring_setup", 425, 425),
-    ("ioctl", 16, 29),
-    ("ioperm", 173, LACKS),
-    ("iopl", 172, LACKS),
-    ("ioprio_set", 251, 30),
-    ("kcmp", 312, 272),
-    ("kexec_file_load", 320, 294),
-    ("kexec_load", 246, 104),
-    ("keyctl", 250, 219),
-    ("kill", 62, 129),
-    ("listen", 50, 201),
-    ("listmount", 458, 458),
-    ("lookup_dcookie", 212, 18),
-    ("lsetxattr", 189, 6),
-    ("lsm_get_self_attr", 459, 459),
-    ("lsm_list_modules", 461, 461),
-    ("lsm_set_self_attr", 460, 460),
-    ("mbind", 237, 235),
-    ("memfd_secret", 447, 447),
-    ("migrate_pages", 256, 238),
-    ("mkdir", 83, LACKS),
-    ("mkdirat", 258, 34),
-    ("mknod", 133, LACKS),
-    ("mknodat", 259, 33),
-    ("modify_ldt", 154, LACKS),
-    ("mount", 165, 40),
-    ("mount_setattr", 442, 442),
-    ("move_mount", 429, 429),
-    ("move_pages", 279, 239),
-    ("mq_getsetattr", 245, 185),
-    ("mq_notify", 244, 184),
-    ("mq_open", 240, 180),
-    ("mq_timedreceive", 243, 183),
-    ("mq_timedsend", 242, 182),
-    ("mq_unlink", 241, 181),
-    ("name_to_handle_at", 303, 264),
-    ("nfsservctl", 180, 42),
-    ("open", 2, LACKS),
-    ("open_by_handle_at", 304, 265),
-    ("open_tree", 428, 428),
-    ("open_tree_attr", 467, 467),
-    ("openat", 257, 56),
-    ("openat2", 437, 437),
-    ("perf_event_open", 298, 241),
-    ("personality", 135, 92),
-    ("pidfd_getfd", 438, 438),
-    ("pidfd_open", 434, 434),
-    ("pidfd_send_signal", 424, 424),
-    ("pivot_root", 155, 41),
-    ("prctl", 157, 167),
-    ("prlimit64", 302, 261),
-    ("process_madvise", 440, 440),
-    ("process_mrelease", 448, 448),
-    ("process_vm_readv", 310, 270),
-    ("process_vm_writev", 311, 271),
-    ("ptrace", 101, 117),
-    ("quotactl", 179, 60),
-    ("quotactl_fd", 443, 443),
-    ("reboot", 169, 142),
-    ("recvfrom", 45, 207),
-    ("recvmmsg", 299, 243),
-    ("recvmsg", 47, 212),
-    ("remap_file_pages", 216, 234),
-    ("request_key", 249, 218),
-    ("sched_setaffinity", 203, 122),
-    ("sched_setattr", 314, 274),
-    ("sched_setparam", 142, 118),
-    ("sched_setscheduler", 144, 119),
-    ("sendmmsg", 307, 269),
-    ("sendmsg", 46, 211),
-    ("sendto", 44, 206),
-    ("set_mempolicy", 238, 237),
-    ("set_mempolicy_home_node", 450, 450),
-    ("set_thread_area", 205, LACKS),
-    ("setdomainname", 171, 162),
-    ("sethostname", 170, 161),
-    ("setns", 308, 268),
-    ("setpriority", 141, 140),
-    ("setsockopt", 54, 208),
-    ("settimeofday", 164, 170),
-    ("setxattr", 188, 5),
-    ("setxattrat", 463, 463),
-    ("socket", 41, 198),
-    ("socketpair", 53, 199),
-    ("statmount", 457, 457),
-    ("swapoff", 168, 225),
-    ("swapon", 167, 224),
-    ("sysfs", 139, LACKS),
-    ("syslog", 103, 116),
-    ("umount2", 166, 39),
-    ("unshare", 272, 97),
-    ("uselib", 134, LACKS),
-    ("userfaultfd", 323, 282),
-    ("ustat", 136, LACKS),
-    ("vmsplice", 278, 75),
-];
 
 /// Defines every program of one architecture by name.
 macro_rules! programs {
@@ -159,11 +23,15 @@ fn programs(arch: u32) -> BTreeMap<&'static str, &'static [u8]> {
     if arch == X86_64 {
         programs!("/x86_64": "refuse" "absent" "unix" "unix-types" "performed" "inet"
             "file-capabilities" "setid" "setid-absent"
-            "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts" "proxies")
+            "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts" "proxies"
+            "refuse-seen" "refuse-userns-seen" "refuse-mounts-seen"
+            "performed-writes" "performed-all" "observed-writes" "observed-all")
     } else {
         programs!("/aarch64": "refuse" "absent" "unix" "unix-types" "performed" "inet"
             "file-capabilities" "setid" "setid-absent"
-            "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts" "proxies")
+            "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts" "proxies"
+            "refuse-seen" "refuse-userns-seen" "refuse-mounts-seen"
+            "performed-writes" "performed-all" "observed-writes" "observed-all")
     }
 }
 
@@ -244,14 +112,44 @@ fn rules() -> Vec<Rule> {
             rules.extend(list.iter().map(|rule| Rule::read(&name, answer, rule)));
         }
     }
+    rules.extend(observed_rules());
     assert!(rules.len() > 150, "only {} rules were read", rules.len());
     rules
 }
 
-fn number(name: &str, arch: u32) -> u32 {
-    let found = NUMBERS.iter().find(|(known, ..)| *known == name);
-    let (_, x86, arm) = found.unwrap_or_else(|| panic!("{name} has no number in this test"));
-    if arch == X86_64 { *x86 } else { *arm }
+/// Returns the rules of the four programs that tell of calls, each of which joins some lists.
+fn observed_rules() -> Vec<Rule> {
+    let observed = json(include_str!("../../../../seccomp-profiles/observed.json"));
+    let default = default_profile();
+    let list = |filter: &Value, program: &str| -> Vec<Rule> {
+        let rules = filter["filter"].as_array().expect("a list of rules").iter();
+        rules
+            .map(|rule| Rule::read(program, 0x7fc0_0000, rule))
+            .collect()
+    };
+    let mut rules = Vec::new();
+    for program in [
+        "performed-writes",
+        "performed-all",
+        "observed-writes",
+        "observed-all",
+    ] {
+        let (sees_connects, sees_reads) = (program.starts_with('p'), program.ends_with("all"));
+        let mut own = Vec::new();
+        if sees_connects {
+            own.extend(list(&default["performed"], program));
+        }
+        if sees_reads {
+            own.extend(list(&observed["reads"], program));
+        }
+        let is_named = |rule: &Rule| own.iter().any(|own: &Rule| own.syscall == rule.syscall);
+        let mut writes = list(&observed["writes"], program);
+        writes.retain(|rule| !is_named(rule));
+        own.extend(writes);
+        own.sort_by(|one, other| one.syscall.cmp(&other.syscall));
+        rules.extend(own);
+    }
+    rules
 }
 
 #[test]
@@ -302,10 +200,20 @@ fn every_call_that_aarch64_has_under_another_name_is_ruled_there_too() {
     // What stands in place of a legacy call: the same rule must name it.
     let successors = [
         ("chmod", "fchmodat"),
+        ("chown", "fchownat"),
         ("creat", "openat"),
+        ("futimesat", "utimensat"),
+        ("lchown", "fchownat"),
+        ("link", "linkat"),
         ("mkdir", "mkdirat"),
         ("mknod", "mknodat"),
         ("open", "openat"),
+        ("rename", "renameat2"),
+        ("rmdir", "unlinkat"),
+        ("symlink", "symlinkat"),
+        ("unlink", "unlinkat"),
+        ("utime", "utimensat"),
+        ("utimes", "utimensat"),
     ];
     // These have none: what they reach is not there.
     let without = [
@@ -375,6 +283,39 @@ fn no_rule_is_shadowed_by_another() {
             });
             assert!(!other_decides, "{}: {}", rule.program, rule.syscall);
         }
+    }
+}
+
+#[test]
+fn where_packet_sockets_are_told_of_the_broker_alone_refuses_them() {
+    const AF_PACKET: u64 = 17;
+    for arch in [X86_64, AARCH64] {
+        let programs = programs(arch);
+        let (socket, notified) = (number("socket", arch), 0x7fc0_0000);
+        for name in ["refuse", "refuse-userns", "refuse-mounts"] {
+            let seen = format!("{name}-seen");
+            let answers = |number: u32, args: &[u64]| {
+                [name, &seen].map(|name| run(programs[name], arch, number, args))
+            };
+            for number in 0..470 {
+                for args in [[0; 6], [1; 6], [u64::MAX; 6]] {
+                    let [plain, seen] = answers(number, &args);
+                    assert_eq!(plain, seen, "{name}: {number} {args:?}");
+                }
+            }
+            for family in 0..=64 {
+                let [plain, seen] = answers(socket, &[family, 3, 0]);
+                assert_eq!(plain == seen, family != AF_PACKET, "{name}: {family}");
+            }
+        }
+        for name in ["performed-writes", "performed-all"] {
+            let answer = run(programs[name], arch, socket, &[AF_PACKET, 3, 0]);
+            assert_eq!(answer, notified, "{name}");
+        }
+        assert_eq!(
+            run(programs["performed"], arch, socket, &[AF_PACKET, 3, 0]),
+            0x7fff_0000
+        );
     }
 }
 

@@ -1,0 +1,44 @@
+//! Options of sockets.
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use super::{option_of_eight, set_option};
+
+/// Returns a number that the network namespace of a socket has for itself alone.
+pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    // From asm-generic/socket.h, since Linux 5.14.
+    const SO_NETNS_COOKIE: c_int = 71;
+    let cookie = option_of_eight(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)?;
+    Ok(u64::from_ne_bytes(cookie))
+}
+
+/// Lets a socket of IPv6 send from any address that is routed to this machine; IPv4 has no need
+/// of it. See IP_FREEBIND in ip(7).
+pub(crate) fn allow_any_source(socket: BorrowedFd<'_>) -> io::Result<()> {
+    // From linux/in6.h, since Linux 4.15.
+    const IPV6_FREEBIND: c_int = 78;
+    let on: c_int = 1;
+    set_option(socket, libc::SOL_IPV6, IPV6_FREEBIND, &on)
+}
+
+/// Has a socket receive what a program of classic BPF lets through; see socket(7).
+pub(crate) fn attach_filter(
+    socket: BorrowedFd<'_>,
+    program: &[libc::sock_filter],
+) -> io::Result<()> {
+    let len = u16::try_from(program.len()).map_err(io::Error::other)?;
+    let program = libc::sock_fprog {
+        len,
+        filter: program.as_ptr().cast_mut(),
+    };
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+}
+
+/// Returns how many packets a packet socket had no room for since this was asked last; see
+/// PACKET_STATISTICS in packet(7).
+pub(crate) fn lost_packets(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let [.., a, b, c, d] = option_of_eight(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+    Ok(u32::from_ne_bytes([a, b, c, d]))
+}
