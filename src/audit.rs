@@ -4,6 +4,7 @@ pub mod chain;
 pub(crate) mod code;
 mod denials;
 pub mod event;
+mod ignored;
 pub(crate) mod line;
 mod queue;
 mod recorder;
@@ -25,6 +26,7 @@ use crate::error::{Result, printable};
 pub use denials::{Denials, FoundChange, FoundRule, Group};
 pub use event::Event;
 use event::Process;
+pub use ignored::Ignored;
 use recorder::Recorder;
 use sender::Sender;
 pub use sinks::{FileOptions, Sink};
@@ -105,6 +107,13 @@ impl Audit {
     pub fn finish(&self) {
         if let Target::Recorder(recorder) = &self.target {
             recorder.finish();
+        }
+    }
+
+    /// Leaves denials out of all that is reported from here on.
+    pub fn leave_out(&self, ignored: Ignored) {
+        if let Target::Recorder(recorder) = &self.target {
+            recorder.leave_out(ignored);
         }
     }
 

@@ -100,6 +100,7 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     let written = written.iter().map(PathBuf::as_path);
     policy.filesystem.protect_files(written, host)?;
     backend.fit(&mut policy)?;
+    events::leave_out(&settings, command, audit);
     events::announce(&settings, &policy, backend.place(), audit);
     if command.observed != Observed::Nothing && backend.place() == Place::Sandbox {
         audit.warn(format_args!("{}", outside::UNOBSERVED));

@@ -281,6 +281,12 @@ impl Settings {
         settings
     }
 
+    /// Returns the texts whose denials reports leave out, each list by a text of the command.
+    pub fn ignored(&self) -> impl Iterator<Item = (&str, &[Entry])> {
+        let lists = self.values.lists("ignoreViolations").iter();
+        lists.map(|(command, texts)| (command.text.as_str(), texts.as_slice()))
+    }
+
     /// Makes the typed fields of merged values.
     fn from_values(values: Values) -> Self {
         let list = |key| values.list(key).to_vec();

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::denials::Denials;
 use super::event::{Code, Event, Kind, Process};
+use super::ignored::Ignored;
 use super::now;
 use super::queue::{PATIENCE, Queue};
 use super::sender::Record;
@@ -20,6 +21,7 @@ pub(super) struct Recorder {
     run: Arc<str>,
     state: Mutex<State>,
     sinks: Vec<Queue>,
+    ignored: OnceLock<Ignored>,
 }
 
 #[derive(Debug, Default)]
@@ -56,7 +58,13 @@ impl Recorder {
                 .collect(),
             run,
             state: Mutex::default(),
+            ignored: OnceLock::new(),
         }
+    }
+
+    /// Leaves denials out. The first word counts, which is that of the run's settings.
+    pub(super) fn leave_out(&self, ignored: Ignored) {
+        let _is_first = self.ignored.set(ignored);
     }
 
     pub(super) fn start(&self) -> io::Result<()> {
@@ -106,6 +114,13 @@ impl Recorder {
     }
 
     fn write(&self, time: &str, event: &RawValue, process: Option<&Process>) {
+        if self
+            .ignored
+            .get()
+            .is_some_and(|ignored| ignored.leaves_out(event.get()))
+        {
+            return;
+        }
         let mut state = self.state();
         state.denials.count(event.get(), process);
         let seq = state.seq;

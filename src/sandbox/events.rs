@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::audit::Audit;
 use crate::audit::Verbosity;
 use crate::audit::event::{Code, Event, Kind, Verdict};
+use crate::audit::{Audit, Ignored};
 use crate::backend::{Command, Outcome, Report};
 use crate::error::Result;
 use crate::linux::plan::Place;
@@ -181,6 +181,15 @@ pub(super) fn record_end(audit: &Audit, result: &Result<Outcome>) {
             ..Event::new(Kind::Lifecycle, "start", Code::RunRefused)
         }),
     }
+}
+
+/// Leaves out of reports what the settings say for this command.
+pub(super) fn leave_out(settings: &Settings, command: &Command, audit: &Audit) {
+    let words = command.shell_string.iter().chain(&command.argv);
+    let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+    let lists = settings.ignored();
+    let lists = lists.flat_map(|(part, texts)| texts.iter().map(move |text| (part, &text.text)));
+    audit.leave_out(Ignored::of(lists, &words.join(" ")));
 }
 
 /// The program alone: arguments may hold secrets.

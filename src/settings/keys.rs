@@ -253,12 +253,11 @@ static RUN: &[Key] = &[
     Key::new(
         "ignoreViolations",
         Shape::Lists,
-        "Denials to leave out of reports, by command.",
+        "Denials to leave out of reports: texts of an operation and its target, by a text of the \
+         command, `*` for any. Nothing is allowed by it.",
     )
     .default("{}")
-    .support(Support::Missing(
-        "there are no reports to leave anything out of",
-    )),
+    .effect(Effect::Open),
     Key::new(
         "allowNestedUserNamespaces",
         Shape::Switch(&["userns", "mounts"]),

@@ -118,6 +118,17 @@ impl Values {
         }
     }
 
+    /// Returns the lists of an object by their names; none where it is absent.
+    pub fn lists(&self, key: &str) -> &[(Entry, Vec<Entry>)] {
+        match self.get(key) {
+            Some(Value {
+                data: Data::Lists(pairs),
+                ..
+            }) => pairs,
+            _ => &[],
+        }
+    }
+
     /// Returns the pairs of a map; none where it is absent.
     pub fn map(&self, key: &str) -> &[(Entry, Entry)] {
         match self.get(key) {

@@ -97,7 +97,6 @@ fn a_project_that_nobody_trusts_may_set_these_keys_as_it_likes() {
         "network.transparent",
         "network.proxyEnv",
         "network.limits.bytesPerSecond",
-        "ignoreViolations",
         "weakeningReasons",
     ];
     assert_eq!(free, expected);
