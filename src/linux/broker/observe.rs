@@ -26,7 +26,7 @@ use crate::policy::filesystem::{Filesystem, Use};
 use crate::policy::secrets::redact_argument;
 use acts::{Act, Deed};
 pub(super) use datagrams::Datagrams;
-use judge::{Judge, Refused};
+use judge::Judge;
 pub(super) use memory::Memory;
 use seen::{Key, Seen};
 
@@ -98,19 +98,22 @@ impl Observer {
     }
 
     fn tell_act(&self, audit: &Audit, memory: &Memory<'_>, act: &Act, other: Option<&Act>) {
-        let Some(path) = self.judge.path(memory, act) else {
+        let Some(asked) = self.judge.path(memory, act) else {
             return;
         };
-        let key = Key::new(memory.thread(), act.deed.op(), &path);
+        if act.deed == Deed::Start && self.tell_start(audit, memory, act, &asked) {
+            return;
+        }
+        let Some(path) = self.judge.refused(act, &asked) else {
+            return;
+        };
+        let key = Key::new(memory.thread(), act.deed, &path);
         match self.seen.again(&key) {
             seen::Again::New => {}
             seen::Again::Counted => return,
             seen::Again::Due(told, times) => return self.record(audit, &told, times),
         }
-        if act.deed == Deed::Start && self.tell_start(audit, memory, act, &path) {
-            return;
-        }
-        let Some(Refused { path, wanted, op }) = self.judge.refused(act, &path) else {
+        let Some((wanted, op)) = self.judge.possible(act.deed, &path) else {
             return;
         };
         if other.is_some_and(|other| !self.judge.is_possible(memory, other, &path)) {
@@ -189,7 +192,7 @@ impl Observer {
         if answer.is_none() && self.judge.has_namespaces() && may() {
             return answer;
         }
-        let key = Key::new(memory.thread(), "socket", Path::new(target));
+        let key = Key::new(memory.thread(), Deed::Socket, Path::new(target));
         if self.seen.is_new(key) {
             audit.record(&Event {
                 target: Some(target),

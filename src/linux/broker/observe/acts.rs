@@ -26,7 +26,7 @@ pub(super) enum From {
 }
 
 /// What is done to a path.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Deed {
     /// Opened with these flags, and it may write or make something.
     Open(i32),
@@ -50,10 +50,12 @@ pub(super) enum Deed {
     Setxattr,
     /// It is executed.
     Start,
+    /// A socket is asked for, which has a family and no path.
+    Socket,
 }
 
 /// What a name that is removed must be of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Of {
     Anything,
     File,
@@ -72,6 +74,7 @@ impl Deed {
             Self::Chown => "chown",
             Self::Utimes => "utimes",
             Self::Setxattr => "setxattr",
+            Self::Socket => "socket",
         }
     }
 }

@@ -31,14 +31,6 @@ pub(super) struct Judge {
     view: OnceLock<PathBuf>,
 }
 
-/// A call that the rules refuse.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) path: PathBuf,
-    pub(super) wanted: Use,
-    pub(super) op: &'static str,
-}
-
 /// Trees that every run has of its own, whose names mean nothing outside.
 const PRIVATE: [&[u8]; 2] = [b"/dev/", b"/proc/"];
 
@@ -103,19 +95,14 @@ impl Judge {
         self.view.get_or_init(|| view.clone()) == &view
     }
 
-    /// Returns how the rules refuse an act on a path that was asked for; `None` where they grant
-    /// it, or it would fail without them.
-    pub(super) fn refused(&self, act: &Act, path: &Path) -> Option<Refused> {
+    /// Returns where a path leads that was asked for, if the rules refuse an act there.
+    pub(super) fn refused(&self, act: &Act, path: &Path) -> Option<PathBuf> {
         let right = match act.deed {
             Deed::Read | Deed::Start => Use::Read,
             _ => Use::Content,
         };
         let path = real(path, act.follows)?;
-        if !self.files.refuses(&path, right) {
-            return None;
-        }
-        let (wanted, op) = self.possible(act.deed, &path)?;
-        Some(Refused { path, wanted, op })
+        self.files.refuses(&path, right).then_some(path)
     }
 
     /// Tells whether the other path of a call allows what it does to `path`.
@@ -140,8 +127,8 @@ impl Judge {
         (is_shown && self.possible(Deed::Start, &path).is_some()).then_some(path)
     }
 
-    /// Says what a deed needs, where it would come through outside.
-    fn possible(&self, deed: Deed, path: &Path) -> Option<(Use, &'static str)> {
+    /// Says what a deed needs, and how it is called, where it would come through outside.
+    pub(super) fn possible(&self, deed: Deed, path: &Path) -> Option<(Use, &'static str)> {
         let found = symlink_metadata(path);
         let there = found.as_ref().ok();
         let is_missing = found
@@ -164,11 +151,17 @@ impl Judge {
             Deed::Own(_) | Deed::Chown => (Use::Content, owns(there?)),
             Deed::Utimes => (Use::Content, owns(there?) || writable()),
             Deed::Setxattr => (Use::Content, there.is_some() && writable()),
+            Deed::Socket => return None,
             Deed::Read => (Use::Read, self.may(path, Access::READ_OK)),
             Deed::Start => {
                 let is_program = there?.is_file() && there?.permissions().mode() & 0o111 != 0;
                 (Use::Read, is_program && self.may(path, Access::EXEC_OK))
             }
+        };
+        // A link is no place that can be granted; what a grant names is where it leads.
+        let wanted = match wanted {
+            Use::Content if there.is_some_and(Metadata::is_symlink) => Use::Name,
+            wanted => wanted,
         };
         comes_through.then_some((wanted, deed.op()))
     }

@@ -6,12 +6,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Told;
+use super::acts::Deed;
 
 /// Who did what to what.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     thread: i32,
-    op: &'static str,
+    deed: Deed,
     path: PathBuf,
 }
 
@@ -45,10 +46,10 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const MAX_SEEN: usize = 4096;
 
 impl Key {
-    pub(super) fn new(thread: i32, op: &'static str, path: &Path) -> Self {
+    pub(super) fn new(thread: i32, deed: Deed, path: &Path) -> Self {
         Self {
             thread,
-            op,
+            deed,
             path: path.to_owned(),
         }
     }
