@@ -248,6 +248,29 @@ fn a_filter_of_the_callers_with_a_listener_takes_nothing_away() {
 }
 
 #[test]
+fn what_only_reports_is_left_out_where_the_caller_has_the_listener() {
+    let scratch = Scratch::new("unheard");
+    let file = scratch.file("file", "kept");
+    let events = scratch.path("events");
+    let script = format!("echo x >{}", file.display());
+    let srt = Srt::new(&scratch)
+        .set("network.mode", "open".into())
+        .events(&events)
+        .into_command(&["sh", "-c", &script]);
+    let heard = |events: &std::path::Path| {
+        let text = fs::read_to_string(events).expect("srt made it");
+        text.contains("file.write.unlisted")
+    };
+    let alone = run(&mut wrapped(&["env"], &srt)).fails();
+    assert!(heard(&events) && !alone.shows("not observed"));
+    fs::remove_file(&events).expect("srt made it");
+    let ran = under_filters("listener", &srt).fails();
+    assert!(ran.shows("denials of files are not observed"), "{ran:?}");
+    assert!(!heard(&events));
+    assert_eq!(fs::read_to_string(&file).ok().as_deref(), Some("kept"));
+}
+
+#[test]
 fn no_dropped_privileges_no_command() {
     for errno in ERRNOS {
         refused(errno, "capset", "cannot drop capabilities: capset");

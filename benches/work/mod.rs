@@ -1,5 +1,7 @@
 //! Ordinary work that is measured inside and outside.
 
+#![allow(dead_code, reason = "each benchmark uses a part of it")]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
