@@ -78,7 +78,9 @@ fn a_full_tree_of_links_tells_where_a_write_would_have_gone() {
         mkdir w/turn; echo x > w/turn/x; rm -r w/turn
         ln -s ../ro w/turn; echo x > w/turn/x; rm w/turn
         mkdir w/turn; echo x > w/turn/x; mv w/turn w/moved; ln -s ../ro w/turn
-        echo x > w/turn/y; true
+        echo x > w/turn/y
+        mkdir w/turned; echo x > w/turned/x; rm w/turned/x; rmdir w/dir; mv w/turned w/dir
+        ln -s ../ro w/link; mv -T w/link w/turned; echo x > w/turned/z; true
     ";
     let free = crate::tree(&scratch, "free");
     run(std::process::Command::new("sh")
@@ -86,9 +88,10 @@ fn a_full_tree_of_links_tells_where_a_write_would_have_gone() {
         .current_dir(&free))
     .succeeds();
     assert!(free.join("ro/x").exists() && free.join("ro/y").exists());
+    assert!(free.join("ro/z").exists());
     let srt = Srt::new(&scratch).allow_write(tree.join("w")).events(&file);
     srt.current_dir(&tree).sh(script).succeeds();
-    let expected = ["x", "y"].map(|name| {
+    let expected = ["x", "y", "z"].map(|name| {
         let path = tree.join("ro").join(name).display().to_string();
         ("create".to_owned(), path, "file.write.unlisted".to_owned())
     });

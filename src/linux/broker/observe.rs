@@ -9,6 +9,7 @@ mod acts;
 mod datagrams;
 mod judge;
 mod memory;
+mod plain;
 mod seen;
 
 use std::path::Path;

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use super::Terms;
 use super::acts::{Act, Deed, From, Of};
 use super::memory::{Memory, is_absolute};
+use super::plain::Plain;
 use crate::policy::filesystem::{Denial, Filesystem, Use};
 use crate::policy::path;
 
@@ -27,6 +28,7 @@ pub(super) struct Judge {
     reads: bool,
     is_root: bool,
     has_namespaces: bool,
+    plain: Plain,
     /// The view of the first caller, which is the sandbox's.
     view: OnceLock<PathBuf>,
 }
@@ -41,6 +43,7 @@ impl Judge {
             reads: terms.reads,
             is_root: terms.is_root,
             has_namespaces: terms.has_namespaces,
+            plain: Plain::default(),
             view: OnceLock::new(),
         }
     }
@@ -101,14 +104,20 @@ impl Judge {
             Deed::Read | Deed::Start => Use::Read,
             _ => Use::Content,
         };
-        let path = real(path, act.follows)?;
+        let path = self.real(path, act.follows)?;
+        if matches!(
+            act.deed,
+            Deed::Make("symlink" | "link" | "rename") | Deed::Replace
+        ) {
+            self.plain.forget(&path);
+        }
         self.files.refuses(&path, right).then_some(path)
     }
 
     /// Tells whether the other path of a call allows what it does to `path`.
     pub(super) fn is_possible(&self, memory: &Memory<'_>, other: &Act, path: &Path) -> bool {
         let other_path = self.asked(memory, other);
-        let Some(other_path) = other_path.and_then(|path| real(&path, other.follows)) else {
+        let Some(other_path) = other_path.and_then(|path| self.real(&path, other.follows)) else {
             return false;
         };
         let is_there = match other.deed {
@@ -122,7 +131,7 @@ impl Judge {
 
     /// Returns the program that is started; `None` where none is, or where it is hidden.
     pub(super) fn program(&self, act: &Act, path: &Path) -> Option<PathBuf> {
-        let path = real(path, act.follows)?;
+        let path = self.real(path, act.follows)?;
         let is_shown = !self.files.refuses(&path, Use::Read);
         (is_shown && self.possible(Deed::Start, &path).is_some()).then_some(path)
     }
@@ -191,6 +200,31 @@ impl Judge {
         comes_through.then_some((Use::Content, "open"))
     }
 
+    /// Follows a path to where its last name is, or what that leads to; `None` where no way leads
+    /// there.
+    fn real(&self, path: &Path, follows: bool) -> Option<PathBuf> {
+        let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+            return place(path);
+        };
+        let path = match self.plain.is_known(directory) {
+            true => directory.join(name),
+            false => {
+                let found = place(directory)?;
+                // As text: `a/./b` is the same path, and another name of it.
+                if found.as_os_str() == directory.as_os_str() {
+                    self.plain.learn(directory);
+                }
+                found.join(name)
+            }
+        };
+        let is_link = || rustix::fs::readlink(&path, Vec::new()).is_ok();
+        if !follows || !is_link() {
+            return Some(path);
+        }
+        // One that leads to nothing may be about to lead to something.
+        place(&path).or_else(|| Some(path::way(&path).end))
+    }
+
     /// Tells whether the modes of a file let the caller use it so, outside.
     fn may(&self, path: &Path, access: Access) -> bool {
         match accessat(CWD, path, access, AtFlags::EACCESS) {
@@ -211,21 +245,6 @@ fn is_of(meta: &Metadata, of: Of, path: &Path) -> bool {
             meta.is_dir() && std::fs::read_dir(path).is_ok_and(is_empty)
         }
     }
-}
-
-/// Follows a path to where its last name is, or what that leads to; `None` where no way leads
-/// there.
-fn real(path: &Path, follows: bool) -> Option<PathBuf> {
-    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
-        return place(path);
-    };
-    let path = place(directory)?.join(name);
-    let is_link = || rustix::fs::readlink(&path, Vec::new()).is_ok();
-    if !follows || !is_link() {
-        return Some(path);
-    }
-    // One that leads to nothing may be about to lead to something.
-    place(&path).or_else(|| Some(path::way(&path).end))
 }
 
 /// Opens a path and has the kernel say where that is.
