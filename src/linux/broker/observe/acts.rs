@@ -140,7 +140,7 @@ pub(super) fn of(memory: &Memory<'_>, call: &Notification) -> Acts {
     let one = |deed| Act::new(deed, at(0), args[1]);
     let act = match *call {
         libc::SYS_openat => opened(at(0), args[1], flags(2)),
-        libc::SYS_openat2 => match memory.number(args[2]).map(|flags| int(flags)) {
+        libc::SYS_openat2 => match memory.number(args[2]).map(int) {
             Some(flags) => opened(at(0), args[1], flags),
             None => return Acts::none(),
         },
