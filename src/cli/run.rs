@@ -31,10 +31,10 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
     let settings = entered.and_then(|()| options.layers.load(&host, &caller_cwd));
     // Likewise: a job server that is gone is told by its numbers alone.
     let mut command = command(options.command.clone(), options.pass_fds.clone(), &host);
-    command.observed = match options.monitor {
-        true => Observed::Everything,
-        false if options.events.is_empty() && options.events_fds.is_empty() => Observed::Nothing,
-        false => Observed::Writes,
+    command.observed = match sinks::are_asked_for(&options, settings.as_ref().ok()) {
+        _ if options.monitor => Observed::Everything,
+        true => Observed::Writes,
+        false => Observed::Nothing,
     };
     if options.dry_run {
         let audit = Audit::none(verbosity);
@@ -46,9 +46,6 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
         .map_or_else(|_| Vec::new(), |settings| settings.files.clone());
     let (sinks, settings) = sinks::open(&options, settings, &host, &caller_cwd, &command.keep_fds)?;
     let audit = Audit::new(&run_id, sinks, verbosity);
-    if audit.is_recording() && !options.monitor {
-        command.observed = Observed::Writes;
-    }
     let ran = sandbox::run(settings, &host, &command, &audit);
     audit.finish();
     let denials = audit.denials();

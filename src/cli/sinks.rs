@@ -11,6 +11,13 @@ use crate::sandbox;
 use crate::settings::values::{Data, Record};
 use crate::settings::{Entry, Origin, Settings};
 
+/// Tells whether flags or settings ask for any.
+pub(super) fn are_asked_for(options: &RunOptions, settings: Option<&Settings>) -> bool {
+    let of_settings = |settings: &Settings| !settings.values.records("audit.sinks").is_empty();
+    let of_flags = !options.events.is_empty() || !options.events_fds.is_empty();
+    of_flags || settings.is_some_and(of_settings)
+}
+
 /// Opens what flags and settings ask for. Of settings that cannot be used, or that ask for what
 /// cannot be had, the other places are told.
 ///

@@ -120,6 +120,33 @@ fn a_signal_ends_it_with_the_rules() {
 }
 
 #[test]
+fn a_run_of_its_own_is_shown_on_standard_error_and_its_failure_is_the_answer() {
+    let scratch = Scratch::new("own-run");
+    let script = "curl -s -o /dev/null http://a.test/; touch /x; printf data; exit 3";
+    let words = ["ctl", "monitor", "--", "-q", "sh", "-c", script];
+    let said = srt(&scratch, &words);
+    assert_eq!((said.status, &*said.stdout), (1, "data"));
+    let shown = [
+        " lifecycle start sh\n",
+        " denied   request a.test:80  ",
+        " denied   create /x  ",
+        " lifecycle end\n",
+        "to allow all that was denied:\n  ",
+        "--allow-domain a.test:80, or ",
+    ];
+    let mut rest = &*said.stderr;
+    for text in shown {
+        let at = rest
+            .find(text)
+            .unwrap_or_else(|| panic!("{text}: {said:?}"));
+        rest = &rest[at..];
+    }
+    let words = ["ctl", "monitor", "--only", "exec", "--", "-q", "true"];
+    let said = srt(&scratch, &words).succeeds();
+    assert!(said.stderr.contains(" exec     start "), "{said:?}");
+}
+
+#[test]
 fn a_directory_is_refused() {
     let scratch = Scratch::new("directory");
     let said = srt(&scratch, &["ctl", "monitor", "."]);

@@ -35,7 +35,7 @@ acts = {
     'write': lambda: open('ro/file', 'a'),
     'kept': lambda: open('w/kept', 'a'),
     'create': lambda: open('new/file', 'x'),
-    'rename': lambda: os.rename('w/from', 'to/file'),
+    'rename': lambda: os.rename('to/from', 'to/file'),
     'protected': lambda: open('w/.envrc', 'a'),
 }
 for name, act in acts.items():
@@ -54,19 +54,20 @@ net connect port.localhost:OTHER net.host.unlisted - +network.allowedDomains por
 net connect denied.localhost:PORT net.host.denied network.deniedDomains:denied.localhost -network.deniedDomains denied.localhost
 dns resolve name.example dns.name.unlisted - +network.allowedDomains name.example:443
 socket connect CWD/host.sock socket.path.unlisted - +network.allowUnixSockets CWD/host.sock
-socket open AF_INET socket.raw.refused - -
-socket open AF_PACKET socket.packet.refused - -
+socket socket AF_INET socket.raw.refused - -
+socket socket AF_PACKET socket.packet.refused - -
 file read CWD/hidden/file file.read.denied filesystem.denyRead:hidden +filesystem.allowRead CWD/hidden/file
-file read HOME/.ssh/id_test file.read.secret - +filesystem.allowRead HOME/.ssh/id_test
+file read HOME/.ssh/id_test file.read.secret filesystem.protectSecrets:HOME/.ssh +filesystem.allowRead HOME/.ssh/id_test
 file open CWD/ro/file file.write.unlisted - +filesystem.allowWrite CWD/ro/file
 file open CWD/w/kept file.write.denied filesystem.denyWrite:w/kept -filesystem.denyWrite w/kept
 file create CWD/new/file file.write.unlisted - +filesystem.allowWrite CWD/new
+file rename CWD/to/from file.write.unlisted - +filesystem.allowWrite CWD/to
 file rename CWD/to/file file.write.unlisted - +filesystem.allowWrite CWD/to
-file open CWD/w/.envrc file.write.protected - +filesystem.allowProtected .envrc
+file open CWD/w/.envrc file.write.protected filesystem.allowProtected:.envrc +filesystem.allowProtected .envrc
 ";
 
 /// What each suggestion of [`TOLD`] makes come through; nothing suggests raw sockets.
-const ACHIEVED: [&str; 13] = [
+const ACHIEVED: [&str; 14] = [
     "host",
     "address",
     "port",
@@ -78,6 +79,7 @@ const ACHIEVED: [&str; 13] = [
     "write",
     "kept",
     "create",
+    "rename",
     "rename",
     "protected",
 ];
@@ -95,7 +97,7 @@ impl Series {
             "cwd/hidden/file",
             "cwd/ro/file",
             "cwd/w/kept",
-            "cwd/w/from",
+            "cwd/to/from",
             "cwd/w/.envrc",
             "home/.ssh/id_test",
         ];
@@ -103,7 +105,6 @@ impl Series {
             scratch.file(file, "x");
         }
         scratch.dir("cwd/new");
-        scratch.dir("cwd/to");
         let port = |target: String| target.rsplit(':').next().expect("a port").to_owned();
         let host = UnixListener::bind(scratch.path("cwd/host.sock"));
         Self {
@@ -131,8 +132,10 @@ impl Series {
 
     /// Performs the acts and returns which came through, and what is told.
     fn run(&self, settings: &Value) -> (Vec<String>, Vec<Value>) {
-        fs::write(self.scratch.path("cwd/w/from"), "x").expect("it is ours");
-        drop(fs::remove_file(self.scratch.path("cwd/new/file")));
+        fs::write(self.scratch.path("cwd/to/from"), "x").expect("it is ours");
+        for made in ["cwd/new/file", "cwd/to/file"] {
+            drop(fs::remove_file(self.scratch.path(made)));
+        }
         let file = self.scratch.file("s.json", settings.to_string());
         let events = self.scratch.path("events");
         drop(fs::remove_file(&events));
