@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::harness::{Scratch, Srt, nothing_runs_in, outside, run, skip, wait_until, wrapped};
 use super::{DENIED, accounted, denied, events, hosts, srt};
@@ -165,14 +165,14 @@ fn runs_that_write_one_file_mix_and_lose_no_line_and_keep_its_chain() {
     }
     let rotated = scratch.path("events.1");
     let all = [events(&rotated), events(&file)].concat();
-    let mut runs: Vec<_> = all.iter().map(|event| event["run"].to_string()).collect();
-    runs.sort_unstable();
+    let mut runs: Vec<_> = all.iter().map(|event| event["run"].clone()).collect();
+    runs.sort_unstable_by_key(Value::to_string);
     runs.dedup();
     assert_eq!(runs.len(), 3);
     for id in runs {
         let of_run: Vec<_> = all
             .iter()
-            .filter(|event| event["run"].to_string() == id)
+            .filter(|event| event["run"] == id)
             .cloned()
             .collect();
         assert_eq!(hosts(&of_run), 500);

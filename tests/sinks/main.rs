@@ -9,6 +9,7 @@ mod daemons;
 mod descriptors;
 mod files;
 mod flood;
+#[cfg(feature = "otlp")]
 mod otlp;
 mod secrets;
 mod shape;

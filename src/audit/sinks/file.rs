@@ -101,6 +101,17 @@ impl FileSink {
     }
 }
 
+/// What the file ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Whatever others write meanwhile.
+    Anybodys,
+    /// What others wrote; we hold the lock now.
+    Kept,
+    /// Our own last line.
+    Ours,
+}
+
 #[derive(Debug)]
 struct Regular {
     place: Place,
@@ -126,10 +137,10 @@ impl Regular {
     fn write(&mut self, lines: &[Arc<Line>], written: &Written, path: &Path) -> io::Result<()> {
         let is_locked = self.lock(path)?;
         // What others wrote since the last batch is looked at once, under the lock.
-        let mut is_ours = false;
+        let mut end = if is_locked { End::Kept } else { End::Anybodys };
         let result = lines.iter().try_for_each(|line| {
-            self.write_line(line, is_locked, is_ours, path)?;
-            is_ours = is_locked;
+            self.write_line(line, end, path)?;
+            end = if is_locked { End::Ours } else { end };
             written.add(1);
             Ok(())
         });
@@ -188,13 +199,8 @@ impl Regular {
         Ok(())
     }
 
-    fn write_line(
-        &mut self,
-        line: &Line,
-        is_locked: bool,
-        is_ours: bool,
-        path: &Path,
-    ) -> io::Result<()> {
+    fn write_line(&mut self, line: &Line, found: End, path: &Path) -> io::Result<()> {
+        let (is_ours, is_locked) = (found == End::Ours, found != End::Anybodys);
         let mut end = self.file.metadata()?.len();
         let mut text = match self.options.is_chained {
             true => self.chained(line, is_ours)?,
