@@ -14,7 +14,7 @@ use sandbox_runtime::audit::{FileOptions, Sink, Verbosity};
 use super::harness::{Scratch, outside, run, say};
 use super::{parsed, unreached};
 
-const SENT: u64 = 400_000;
+const SENT: u64 = 150_000;
 
 /// Where the producer is to write; the test is one process, and the producer another.
 const PLACE: &str = "SRT_TEST_FLOOD";
