@@ -281,7 +281,7 @@ struct Flags {
           value_parser = value_parser!(u8).range(1..))]
     fail_on_denied: Option<u8>,
 
-    /// tell of refused reads and of programs that start too
+    /// tell of refused reads and of programs too
     #[arg(long)]
     monitor: bool,
 

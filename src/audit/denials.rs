@@ -93,7 +93,7 @@ struct Seen<'a> {
     range: Option<Cow<'a, str>>,
     /// How often it came, where one event tells of several.
     #[serde(default = "once")]
-    times: u64,
+    count: u64,
 }
 
 fn once() -> u64 {
@@ -157,11 +157,11 @@ impl Denials {
         let target = seen.target.unwrap_or_default().into_owned();
         let place = (seen.code.into_owned(), seen.op.into_owned(), target.clone());
         if let Some(&at) = self.places.get(&place) {
-            self.groups[at].count += seen.times;
+            self.groups[at].count += seen.count;
             return;
         }
         if self.groups.len() == MOST {
-            self.more += seen.times;
+            self.more += seen.count;
             return;
         }
         let changes = seen.suggest.map(|suggest| {
@@ -171,7 +171,7 @@ impl Denials {
         });
         self.places.insert(place.clone(), self.groups.len());
         self.groups.push(Group {
-            count: seen.times,
+            count: seen.count,
             kind: seen.kind.into_owned(),
             code: place.0,
             op: place.1,

@@ -21,7 +21,11 @@ fn details() -> [(&'static str, Value, &'static str); 8] {
         ("reason", text(), "More about the cause."),
         ("hint", nullable(text()), "What to do about it."),
         ("range", text(), "The addresses that are out of bounds."),
-        ("count", integer(), "How many events were lost."),
+        (
+            "count",
+            integer(),
+            "How often the same came since it was told last, or how many events were lost.",
+        ),
     ]
 }
 

@@ -178,7 +178,7 @@ fn what_comes_again_and_again_is_counted() {
     let files = of_kind(&events(&file), "file");
     let times = files
         .iter()
-        .map(|event| event["times"].as_u64().unwrap_or(1));
+        .map(|event| event["count"].as_u64().unwrap_or(1));
     assert_eq!(times.sum::<u64>(), 1000);
     assert!(files.len() < 20, "{} events", files.len());
 }
@@ -200,7 +200,7 @@ fn threads_that_ask_at_once_lose_nothing_and_callers_may_be_killed() {
         let name = target.rsplit('/').next().unwrap_or_default();
         name.contains('-') && event["op"] == "mkdir"
     });
-    let times = of_flood.map(|event| event["times"].as_u64().unwrap_or(1));
+    let times = of_flood.map(|event| event["count"].as_u64().unwrap_or(1));
     assert_eq!(times.sum::<u64>(), 8 * 2000);
     let last = tree.join("ro/new").display().to_string();
     assert!(files.iter().any(|event| event["target"] == last.as_str()));

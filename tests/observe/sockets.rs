@@ -93,7 +93,7 @@ import time; time.sleep(0.2)
     let told = of_kind(&events(&file), "socket");
     let times = |target: &str| -> u64 {
         let of_target = told.iter().filter(|event| event["target"] == target);
-        let of_target = of_target.map(|event| event["times"].as_u64().unwrap_or(1));
+        let of_target = of_target.map(|event| event["count"].as_u64().unwrap_or(1));
         of_target.sum()
     };
     assert_eq!(times("192.0.2.1:123"), 5, "{told:?}");
@@ -101,7 +101,7 @@ import time; time.sleep(0.2)
     assert_eq!(times("[2001:db8::1]:443"), 1, "{told:?}");
     let all: u64 = told
         .iter()
-        .map(|event| event["times"].as_u64().unwrap_or(1))
+        .map(|event| event["count"].as_u64().unwrap_or(1))
         .sum();
     assert_eq!(all, 7, "{told:?}");
     for event in &told {

@@ -149,7 +149,7 @@ impl Observer {
             process: told.process.clone(),
             predicted: true,
             suggest: Change::suggest(&denial.changes),
-            detail: (times > 1).then(|| detail("times", times.into())),
+            detail: (times > 1).then(|| detail("count", times.into())),
             ..Event::new(Kind::File, told.op, denial.code)
         });
     }

@@ -96,7 +96,7 @@ fn record_counted(audit: &Audit, seen: &mut HashMap<Ends, u64>) {
 fn record(audit: &Audit, ends: Ends, times: u64, process: Option<Process>) {
     let mut detail = detail("reason", REASON.into());
     if times > 1 {
-        detail.insert("times".to_owned(), times.into());
+        detail.insert("count".to_owned(), times.into());
     }
     audit.record(&Event {
         target: Some(&ends.to.to_string()),
