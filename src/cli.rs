@@ -253,7 +253,7 @@ struct Flags {
     #[arg(short, long)]
     debug: bool,
 
-    /// append what is decided to this file, as JSON lines
+    /// append what is decided to a file, as JSON lines
     #[arg(long, value_name = "file", value_hint = ValueHint::FilePath)]
     events: Vec<PathBuf>,
 

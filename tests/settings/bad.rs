@@ -217,7 +217,6 @@ fn a_single_value_flag_given_twice_is_a_usage_error() {
         ["-s", file, "-s", file],
         ["-s", file, "--settings", file],
         ["--cwd", ".", "--cwd", "."],
-        ["--events", "a", "--events", "b"],
     ] {
         user.is_refused(&flags, "cannot be used multiple times");
     }
