@@ -14,6 +14,7 @@ use similar::{ChangeTag, TextDiff};
 use super::ctl::{Answer, ask, print};
 use super::history::{self, Run};
 use super::layers::search;
+use super::summary::step;
 use super::trust::refuse_inside;
 use crate::audit::FoundChange;
 use crate::error::{Error, Kind, Result, printable};
@@ -49,7 +50,7 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
             shown(named)
         ))?;
         for change in &wanted {
-            print(&format!("  {}\n", printable(&told(change))))?;
+            print(&format!("  {}\n", printable(&step(change))))?;
         }
         return Ok(Answer::Yes);
     }
@@ -66,7 +67,7 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
         print(&format!(
             "not in {}: {}\n",
             shown(&file),
-            printable(&told(left))
+            printable(&step(left))
         ))?;
     }
     if edited.text == old {
@@ -88,14 +89,6 @@ fn changes(runs: &[Run]) -> Vec<FoundChange> {
     let groups = runs.iter().flat_map(|run| &run.denied);
     let changes: BTreeSet<_> = groups.flat_map(|group| group.changes.clone()).collect();
     changes.into_iter().collect()
-}
-
-fn told(change: &FoundChange) -> String {
-    match (&change.add, &change.remove) {
-        (Some(entry), _) => format!("add `{entry}` to {}", change.key),
-        (None, Some(entry)) => format!("remove `{entry}` from {}", change.key),
-        (None, None) => change.key.clone(),
-    }
 }
 
 /// Returns the user's own file that was in force, or the one to make. A project's file is for

@@ -1,6 +1,7 @@
 //! What is said at the end of a run in which something was denied.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use clap::ValueEnum;
 
@@ -8,7 +9,7 @@ use crate::audit::event::Code;
 use crate::audit::{Denials, FoundChange, Group};
 use crate::error::printable;
 use crate::policy::message::Facts;
-use crate::settings::schema;
+use crate::settings::{schema, shown};
 
 /// How it is said.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -157,7 +158,8 @@ pub(super) fn remedy(changes: &[FoundChange]) -> Option<String> {
     (!steps.is_empty()).then(|| flag.unwrap_or_default() + &steps.join("; then "))
 }
 
-fn step(change: &FoundChange) -> String {
+/// Returns one change in words.
+pub(super) fn step(change: &FoundChange) -> String {
     match change {
         FoundChange {
             key,
@@ -183,7 +185,7 @@ pub(super) fn word(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+=".contains(c);
     match text.chars().all(is_plain) {
         true => text.to_owned(),
-        false => format!("'{}'", printable(text).replace('\'', r"'\''")),
+        false => format!("'{}'", shown(Path::new(text)).replace('\'', r"'\''")),
     }
 }
 

@@ -5,8 +5,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::verdict::{Answer, Rule, Verdict};
+use crate::cli::summary::{flag_of, word};
 use crate::policy::change::Change;
-use crate::settings::{Layer, Origin, schema, shown};
+use crate::settings::{Layer, Origin, shown};
 
 /// Puts a verdict into lines, the first of which says what is decided.
 pub(super) fn text(verdict: &Verdict) -> String {
@@ -69,19 +70,6 @@ fn changes(changes: &[Change]) -> Option<String> {
         _ => None,
     };
     (!steps.is_empty()).then(|| steps.join("; then ") + &flag.unwrap_or_default())
-}
-
-fn flag_of(key: &str) -> Option<&'static str> {
-    schema::keys().find(|other| other.path == key)?.flag
-}
-
-/// Writes a word as a shell takes it.
-fn word(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:,@%+=[]~".contains(c);
-    match text.chars().all(|c| is_plain(c) && !"[]~".contains(c)) {
-        true => text.to_owned(),
-        false => format!("'{}'", shown(Path::new(text)).replace('\'', r"'\''")),
-    }
 }
 
 fn rule_json(entry: &str, origin: &Origin) -> Value {
