@@ -26,6 +26,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::pthread::pthread_kill;
 
+use super::datagrams::Eyes;
 use super::executor::{Executor, INTERRUPTION, Line};
 use super::netlink::capture::Redirection;
 use super::sys::{self, Notification};
@@ -56,8 +57,8 @@ pub(crate) struct Ends {
     pub(crate) executor: OwnedFd,
     /// What brings connections to other machines to the proxies, where anything does.
     pub(crate) redirection: Option<Redirection>,
-    /// What sees refused datagrams, and what tells who sends them, where they are told of.
-    pub(crate) datagrams: Option<(OwnedFd, OwnedFd)>,
+    /// What sees refused datagrams, and who sends them, where they are told of.
+    pub(crate) datagrams: Option<Eyes>,
 }
 
 /// The broker of one sandbox. Dropping it ends its threads; the calls it had stopped fail.
@@ -82,6 +83,9 @@ struct Shared {
     audit: Audit,
     watch: Arc<Watch>,
     workers: Mutex<Workers>,
+    /// Held by who takes the next call, where most are told of: waiting for it all at once, each
+    /// call would wake up all that are idle.
+    turn: Mutex<()>,
     /// The command's process has seen that its calls are performed.
     is_checked: AtomicBool,
     is_over: AtomicBool,
@@ -92,6 +96,13 @@ struct Shared {
 struct Workers {
     threads: Vec<JoinHandle<()>>,
     idle: usize,
+}
+
+/// The right of a thread to take the next call.
+#[derive(Debug)]
+struct Lead<'b> {
+    shared: &'b Arc<Shared>,
+    turn: Option<MutexGuard<'b, ()>>,
 }
 
 /// What one thread of the broker needs for itself.
@@ -185,6 +196,7 @@ impl Prepared {
                 threads: vec![self.thread],
                 idle: 1,
             }),
+            turn: Mutex::default(),
             is_checked: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             on_start: self.on_start,
@@ -192,8 +204,8 @@ impl Prepared {
         let is_ready = self.is_ready.recv().unwrap_or_else(|_| Err(gone()));
         is_ready?;
         self.work.send(Arc::clone(&shared)).map_err(|_| gone())?;
-        if let (Some((packets, senders)), Some(init)) = (ends.datagrams, init) {
-            shared.add_teller(Datagrams::new(packets, senders, init))?;
+        if let (Some(eyes), Some(init)) = (ends.datagrams, init) {
+            shared.add_teller(Datagrams::new(eyes, init))?;
         }
         Ok(Broker(shared))
     }
@@ -240,38 +252,54 @@ impl Shared {
 
     fn take_calls(self: &Arc<Self>) -> io::Result<()> {
         let mut worker = Worker::default();
+        let mut kept = None;
         loop {
+            let lead = kept.take().unwrap_or_else(|| self.lead());
             let call = match sys::receive_notification(self.listener.as_fd()) {
                 Ok(call) => call,
                 // The caller was killed between the wake-up and now, or all of them were.
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::ENOENT | libc::EINTR) if !self.is_over() => continue,
+                    Some(libc::ENOENT | libc::EINTR) if !self.is_over() => {
+                        kept = Some(lead);
+                        continue;
+                    }
                     _ => return Err(error),
                 },
             };
-            self.workers().idle -= 1;
-            // The first call is the launch's own check and cannot block: a command that never
-            // connects costs one thread.
-            if self.is_checked.swap(true, Ordering::Relaxed) {
-                // Without another thread calls take turns.
-                let _started = self.add_worker();
-            }
             let errno = match call.call {
-                libc::SYS_connect => Some(self.perform(&mut worker, &call)),
-                _ => self.tell(&call),
+                libc::SYS_connect => {
+                    lead.pass_on();
+                    Some(self.perform(&mut worker, &call))
+                }
+                _ => {
+                    let memory = Memory::of(self.listener.as_fd(), &call, lead);
+                    let errno = self.tell(&memory, &call);
+                    kept = memory.into_lead();
+                    errno
+                }
             };
-            // Before the answer: the next call may come at once, and here is who takes it.
-            self.workers().idle += 1;
+            if kept.is_none() {
+                // Before the answer: the next call may come at once, and here is who takes it.
+                self.workers().idle += 1;
+            }
             // A caller that was killed meanwhile needs no answer.
             drop(sys::answer(self.listener.as_fd(), call.id, errno));
         }
     }
 
+    /// Waits until this thread is to take the next call.
+    fn lead(self: &Arc<Self>) -> Lead<'_> {
+        let turn = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        Lead {
+            shared: self,
+            turn: self.observer.as_ref().map(|_| turn()),
+        }
+    }
+
     /// Tells of one call; returns its errno, `None` for what the kernel makes of it.
-    fn tell(&self, call: &Notification) -> Option<i32> {
+    fn tell(&self, memory: &Memory<'_>, call: &Notification) -> Option<i32> {
         let observer = self.observer.as_ref()?;
-        let memory = Memory::of(self.listener.as_fd(), call);
-        let act = || observer.tell(&self.audit, &memory, call);
+        let act = || observer.tell(&self.audit, memory, call);
         // A fault of ours costs a line of the report.
         catch_unwind(AssertUnwindSafe(act)).unwrap_or(None)
     }
@@ -310,6 +338,20 @@ impl Shared {
             .revents()
             .is_some_and(|events| events.contains(PollFlags::POLLHUP));
         self.is_over.load(Ordering::Relaxed) || (polled.is_ok() && hung_up)
+    }
+}
+
+impl Lead<'_> {
+    /// Has another thread take the next call, since this one may block.
+    fn pass_on(self) {
+        self.shared.workers().idle -= 1;
+        // The first such call is the launch's own check and cannot block: a command that never
+        // connects costs one thread.
+        if self.shared.is_checked.swap(true, Ordering::Relaxed) {
+            // Without another thread calls take turns.
+            let _started = self.shared.add_worker();
+        }
+        drop(self.turn);
     }
 }
 

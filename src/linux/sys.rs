@@ -396,10 +396,14 @@ pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
     .map(drop)
 }
 
-/// Reads an option of a socket that has eight bytes.
-fn option_of_eight(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<[u8; 8]> {
-    let mut value = [0; 8];
-    let mut len: libc::socklen_t = 8;
+/// Reads an option of a socket that has so many bytes.
+fn option_of<const N: usize>(
+    socket: BorrowedFd<'_>,
+    level: c_int,
+    name: c_int,
+) -> io::Result<[u8; N]> {
+    let mut value = [0; N];
+    let mut len = libc::socklen_t::try_from(N).map_err(io::Error::other)?;
     // SAFETY: the kernel writes at most `len` bytes to `value`; both live across the call.
     check(i64::from(unsafe {
         libc::getsockopt(

@@ -8,8 +8,8 @@
 mod acts;
 mod datagrams;
 mod judge;
+mod known;
 mod memory;
-mod plain;
 mod seen;
 
 use std::path::Path;
@@ -105,7 +105,7 @@ impl Observer {
         if act.deed == Deed::Start && self.tell_start(audit, memory, act, &asked) {
             return;
         }
-        let Some(path) = self.judge.refused(act, &asked) else {
+        let Some(path) = self.judge.refused(memory, act, &asked) else {
             return;
         };
         let key = Key::new(memory.thread(), act.deed, &path);
@@ -114,6 +114,7 @@ impl Observer {
             seen::Again::Counted => return,
             seen::Again::Due(told, times) => return self.record(audit, &told, times),
         }
+        memory.pass_on();
         let Some((wanted, op)) = self.judge.possible(act.deed, &path) else {
             return;
         };
@@ -156,7 +157,7 @@ impl Observer {
 
     /// Tells of a program that is started; no where it is hidden.
     fn tell_start(&self, audit: &Audit, memory: &Memory<'_>, act: &Act, path: &Path) -> bool {
-        let Some(path) = self.judge.program(act, path) else {
+        let Some(path) = self.judge.program(memory, act, path) else {
             return false;
         };
         let target = path.to_string_lossy();

@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
 use super::failure::Failure;
 use crate::backend::Outcome;
+use crate::linux::datagrams::Eyes;
 use crate::linux::passing;
 
 /// What the launcher is told.
@@ -43,9 +44,8 @@ pub(crate) struct ForBroker {
     pub(crate) executor: OwnedFd,
     /// A netlink socket that connections are redirected by, where they can be.
     pub(crate) redirection: Option<OwnedFd>,
-    /// A packet socket that sees the datagrams that are refused, and a netlink socket that knows
-    /// who sends them, where they are reported.
-    pub(crate) datagrams: Option<(OwnedFd, OwnedFd)>,
+    /// What sees the datagrams that are refused, where they are reported.
+    pub(crate) datagrams: Option<Eyes>,
 }
 
 /// What the launcher tells.
@@ -158,8 +158,9 @@ impl ForBroker {
             (b'u', self.unix_diag.as_ref()),
             (b'e', Some(&self.executor)),
             (b'r', self.redirection.as_ref()),
-            (b'p', datagrams.map(|(packets, _)| packets)),
-            (b's', datagrams.map(|(_, senders)| senders)),
+            (b'4', datagrams.map(|eyes| &eyes.v4)),
+            (b'6', datagrams.and_then(|eyes| eyes.v6.as_ref())),
+            (b's', datagrams.map(|eyes| &eyes.senders)),
         ];
         let there = all.into_iter();
         there
@@ -178,11 +179,13 @@ impl ForBroker {
             return None;
         }
         let mut fds: HashMap<u8, OwnedFd> = labels.iter().copied().zip(fds).collect();
+        let (v4, v6, senders) = (fds.remove(&b'4'), fds.remove(&b'6'), fds.remove(&b's'));
+        let eyes = |(v4, senders)| Eyes { v4, v6, senders };
         let found = Self {
             unix_diag: fds.remove(&b'u'),
             executor: fds.remove(&b'e')?,
             redirection: fds.remove(&b'r'),
-            datagrams: fds.remove(&b'p').zip(fds.remove(&b's')),
+            datagrams: v4.zip(senders).map(eyes),
         };
         fds.is_empty().then_some(found)
     }

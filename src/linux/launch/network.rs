@@ -11,9 +11,10 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::failure::{At, Failure, Step};
+use crate::linux::datagrams::{self, Eyes};
 use crate::linux::netlink::capture::{self, Ports, Redirection};
 use crate::linux::plan::{CAPTURE_PORT, Capture, HostSockets, Observed, Plan, RESOLVER_PORT, Role};
-use crate::linux::{datagrams, sys, unix_diag};
+use crate::linux::{sys, unix_diag};
 
 /// Connections the kernel holds for us while the proxies are busy; a full queue would drop
 /// them. The kernel cuts it to `net.core.somaxconn`.
@@ -34,9 +35,8 @@ pub(super) struct Network {
     pub(super) redirection: Option<OwnedFd>,
     /// What tells of its sockets; see sock_diag(7).
     pub(super) sockets: OwnedFd,
-    /// What sees the datagrams that are refused, and tells of their sockets, where they are
-    /// reported.
-    pub(super) datagrams: Option<(OwnedFd, OwnedFd)>,
+    /// What sees the datagrams that are refused, where they are reported.
+    pub(super) datagrams: Option<Eyes>,
 }
 
 /// Brings `lo` up and makes what the plan listens on.
@@ -69,12 +69,16 @@ pub(super) fn build(plan: &Plan) -> Result<Network, Failure> {
         sockets: unix_diag::open().at(Step::AskSockets)?,
         datagrams: match plan.observed {
             Observed::Nothing => None,
-            // A kernel without packet sockets has datagrams refused all the same.
-            Observed::Writes | Observed::Everything => {
-                datagrams::open().ok().zip(unix_diag::open().ok())
-            }
+            // Without it datagrams are refused all the same.
+            Observed::Writes | Observed::Everything => eyes().ok(),
         },
     })
+}
+
+fn eyes() -> io::Result<Eyes> {
+    let (v4, v6) = datagrams::open()?;
+    let senders = unix_diag::open()?;
+    Ok(Eyes { v4, v6, senders })
 }
 
 /// Listens for the connections and questions of programs that know no proxy. Without routes

@@ -4,13 +4,13 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::{option_of_eight, set_option};
+use super::{option_of, set_option};
 
 /// Returns a number that the network namespace of a socket has for itself alone.
 pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
     // From asm-generic/socket.h, since Linux 5.14.
     const SO_NETNS_COOKIE: c_int = 71;
-    let cookie = option_of_eight(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)?;
+    let cookie = option_of(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)?;
     Ok(u64::from_ne_bytes(cookie))
 }
 
@@ -36,9 +36,12 @@ pub(crate) fn attach_filter(
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Returns how many packets a packet socket had no room for since this was asked last; see
-/// PACKET_STATISTICS in packet(7).
+/// Returns how many packets a socket had no room for.
 pub(crate) fn lost_packets(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    let [.., a, b, c, d] = option_of_eight(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
-    Ok(u32::from_ne_bytes([a, b, c, d]))
+    // From asm-generic/socket.h and linux/sock_diag.h, since Linux 4.12: nine numbers, the last of
+    // which is this.
+    const SO_MEMINFO: c_int = 55;
+    let numbers: [u8; 36] = option_of(socket, libc::SOL_SOCKET, SO_MEMINFO)?;
+    let last = numbers.last_chunk().copied().unwrap_or_default();
+    Ok(u32::from_ne_bytes(last))
 }

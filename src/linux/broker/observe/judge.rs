@@ -16,8 +16,8 @@ use rustix::io::Errno;
 
 use super::Terms;
 use super::acts::{Act, Deed, From, Of};
+use super::known::Known;
 use super::memory::{Memory, is_absolute};
-use super::plain::Plain;
 use crate::policy::filesystem::{Denial, Filesystem, Use};
 use crate::policy::path;
 
@@ -28,7 +28,7 @@ pub(super) struct Judge {
     reads: bool,
     is_root: bool,
     has_namespaces: bool,
-    plain: Plain,
+    known: Known,
     /// The view of the first caller, which is the sandbox's.
     view: OnceLock<PathBuf>,
 }
@@ -43,7 +43,7 @@ impl Judge {
             reads: terms.reads,
             is_root: terms.is_root,
             has_namespaces: terms.has_namespaces,
-            plain: Plain::default(),
+            known: Known::default(),
             view: OnceLock::new(),
         }
     }
@@ -99,17 +99,16 @@ impl Judge {
     }
 
     /// Returns where a path leads that was asked for, if the rules refuse an act there.
-    pub(super) fn refused(&self, act: &Act, path: &Path) -> Option<PathBuf> {
+    pub(super) fn refused(&self, memory: &Memory<'_>, act: &Act, path: &Path) -> Option<PathBuf> {
         let right = match act.deed {
             Deed::Read | Deed::Start => Use::Read,
             _ => Use::Content,
         };
-        let path = self.real(path, act.follows)?;
-        if matches!(
-            act.deed,
-            Deed::Make("symlink" | "link" | "rename") | Deed::Replace
-        ) {
-            self.plain.forget(&path);
+        let path = self.real(memory, path, act.follows)?;
+        match act.deed {
+            Deed::Make("symlink" | "link" | "rename") | Deed::Replace => self.known.forget(&path),
+            Deed::Make("mkdir") => self.known.forget_links(),
+            _ => {}
         }
         self.files.refuses(&path, right).then_some(path)
     }
@@ -117,7 +116,8 @@ impl Judge {
     /// Tells whether the other path of a call allows what it does to `path`.
     pub(super) fn is_possible(&self, memory: &Memory<'_>, other: &Act, path: &Path) -> bool {
         let other_path = self.asked(memory, other);
-        let Some(other_path) = other_path.and_then(|path| self.real(&path, other.follows)) else {
+        let Some(other_path) = other_path.and_then(|path| self.real(memory, &path, other.follows))
+        else {
             return false;
         };
         let is_there = match other.deed {
@@ -130,8 +130,8 @@ impl Judge {
     }
 
     /// Returns the program that is started; `None` where none is, or where it is hidden.
-    pub(super) fn program(&self, act: &Act, path: &Path) -> Option<PathBuf> {
-        let path = self.real(path, act.follows)?;
+    pub(super) fn program(&self, memory: &Memory<'_>, act: &Act, path: &Path) -> Option<PathBuf> {
+        let path = self.real(memory, path, act.follows)?;
         let is_shown = !self.files.refuses(&path, Use::Read);
         (is_shown && self.possible(Deed::Start, &path).is_some()).then_some(path)
     }
@@ -202,25 +202,26 @@ impl Judge {
 
     /// Follows a path to where its last name is, or what that leads to; `None` where no way leads
     /// there.
-    fn real(&self, path: &Path, follows: bool) -> Option<PathBuf> {
+    fn real(&self, memory: &Memory<'_>, path: &Path, follows: bool) -> Option<PathBuf> {
         let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+            memory.pass_on();
             return place(path);
         };
-        let path = match self.plain.is_known(directory) {
-            true => directory.join(name),
-            false => {
+        let directory = match self.known.place_of(directory) {
+            Some(found) => found,
+            None => {
+                memory.pass_on();
                 let found = place(directory)?;
-                // As text: `a/./b` is the same path, and another name of it.
-                if found.as_os_str() == directory.as_os_str() {
-                    self.plain.learn(directory);
-                }
-                found.join(name)
+                self.known.learn(directory, &found);
+                found
             }
         };
+        let path = directory.join(name);
         let is_link = || rustix::fs::readlink(&path, Vec::new()).is_ok();
         if !follows || !is_link() {
             return Some(path);
         }
+        memory.pass_on();
         // One that leads to nothing may be about to lead to something.
         place(&path).or_else(|| Some(path::way(&path).end))
     }
