@@ -90,7 +90,81 @@ pub trait Held {
         watched: &[&OwnedFd],
         on_readable: &mut dyn FnMut(),
         on_end: &mut dyn FnMut(),
-    ) -> Result<Outcome>;
+    ) -> Result<Ended>;
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// How the command ended.
+    pub outcome: Outcome,
+    /// The bounds that ended or refused something, as far as that can be told.
+    pub reached: Vec<Bound>,
+}
+
+/// A bound on what the command may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Bound {
+    /// Of what.
+    pub limit: Limit,
+    /// Seconds, bytes or a number.
+    pub value: u64,
+    /// By what it is kept.
+    pub by: Means,
+}
+
+/// What is bounded; an event has the key of the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Limit {
+    /// Seconds the command may run.
+    #[serde(rename = "limits.seconds")]
+    Seconds,
+    /// Bytes of memory.
+    #[serde(rename = "limits.memory")]
+    Memory,
+    /// Processes and threads.
+    #[serde(rename = "limits.processes")]
+    Processes,
+    /// Open files.
+    #[serde(rename = "limits.files")]
+    Files,
+    /// Bytes of a file.
+    #[serde(rename = "limits.fileSize")]
+    FileSize,
+    /// Seconds of processor time.
+    #[serde(rename = "limits.cpuSeconds")]
+    CpuSeconds,
+}
+
+impl Limit {
+    /// Returns the key of the settings.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Seconds => "limits.seconds",
+            Self::Memory => "limits.memory",
+            Self::Processes => "limits.processes",
+            Self::Files => "limits.files",
+            Self::FileSize => "limits.fileSize",
+            Self::CpuSeconds => "limits.cpuSeconds",
+        }
+    }
+}
+
+/// By what a bound is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub enum Means {
+    /// The first process of the sandbox ends the command.
+    #[serde(rename = "init")]
+    Init,
+    /// A control group of version 2: all processes together.
+    #[serde(rename = "cgroup2")]
+    Group2,
+    /// A control group of version 1: all processes together.
+    #[serde(rename = "cgroup1")]
+    Group1,
+    /// setrlimit(2): each process by itself, and all of the user for their number.
+    #[serde(rename = "rlimit")]
+    Rlimit,
 }
 
 /// How the command ended.
@@ -141,4 +215,7 @@ pub struct Guarantees {
     pub locked_mounts: bool,
     /// No program can gain rights by being executed.
     pub no_new_privs: bool,
+    /// What the command may use up, each with what keeps it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<Bound>,
 }

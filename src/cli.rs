@@ -335,6 +335,7 @@ flags end at the command word: what follows belongs to the command;
 those that take a value, but for -c, -s and --cwd, may be repeated
 
 exit status: that of the command; 128+n if signal n ended it
+  124  --timeout ended the command
   125  srt could not start the command (usage, settings, system)
   126  the command cannot be executed
   127  the command was not found

@@ -24,6 +24,7 @@ use crate::policy::filesystem::Access;
 use crate::policy::path::{FileKind, RealPath};
 use crate::policy::{Host, Nested, NetworkMode, Policy};
 use launch::caller::Caller;
+use launch::limits;
 use launch::mountinfo::{self, Mount};
 use launch::run_directory::RunDirectory;
 use launch::{Launch, Sandbox};
@@ -101,6 +102,7 @@ impl Backend for Linux {
         // Always: init finds the proxies' socket there.
         policy.filesystem.grant_private(private);
         let layers = layers(host);
+        let limits = limits::plan(policy.limits, self.place, host.uid, &self.mounts)?;
         let plan = Plan::from_policy(
             policy,
             Inputs {
@@ -112,6 +114,7 @@ impl Backend for Linux {
                 tmpdir,
                 layers,
                 place: self.place,
+                limits,
             },
         )?;
         Ok(Launch { plan, run })

@@ -24,7 +24,7 @@ pub use host::Host;
 
 use crate::error::Result;
 use crate::settings::{self, Settings};
-pub use crate::settings::{Nested, Nesting, NetworkMode, SeccompProfile};
+pub use crate::settings::{Nested, Nesting, NetworkMode, RunLimits, SeccompProfile};
 
 /// What one run may do.
 #[derive(Debug)]
@@ -44,6 +44,8 @@ pub struct Policy {
     pub seccomp_profile: SeccompProfile,
     /// Which namespaces the command may make.
     pub nesting: Nesting,
+    /// What the command may use up.
+    pub limits: RunLimits,
     /// What an untrusted project's file narrowed.
     pub notes: Vec<String>,
 }
@@ -82,6 +84,7 @@ impl Policy {
             network_mode: settings.network.mode,
             seccomp_profile: settings.seccomp_profile,
             nesting: settings.nesting,
+            limits: settings.limits,
             notes: effective.notes,
         })
     }

@@ -126,5 +126,7 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     events::record_start(audit, command, &report);
     let released = held.release();
     released.map_err(|error| hidden::explain(error, &programs, &files, host))?;
-    helpers.follow(held, audit)
+    let ended = helpers.follow(held, audit)?;
+    events::record_reached(audit, &ended.reached);
+    Ok(ended.outcome)
 }

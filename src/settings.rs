@@ -53,6 +53,8 @@ pub struct Settings {
     pub nesting: Nesting,
     /// `nested`: what a run inside a sandbox does.
     pub nested: Nested,
+    /// `limits`: what the command may use up.
+    pub limits: RunLimits,
     /// Every value of every layer, by key; what the fields above are made of.
     pub values: Values,
     /// Granting lists of the system's file, which bound those of all layers above it.
@@ -119,6 +121,24 @@ impl Default for Limits {
             bytes_per_second: 0,
         }
     }
+}
+
+/// `limits`, as written; `None` is no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RunLimits {
+    /// Seconds the command may run.
+    pub seconds: Option<u64>,
+    /// Bytes of memory of all its processes.
+    pub memory: Option<u64>,
+    /// Processes and threads at once.
+    pub processes: Option<u64>,
+    /// Files a process may have open.
+    pub files: Option<u64>,
+    /// Bytes of a file it writes.
+    pub file_size: Option<u64>,
+    /// Seconds of processor time a process may use.
+    pub cpu_seconds: Option<u64>,
 }
 
 /// How the command reaches the network.
@@ -345,6 +365,14 @@ impl Settings {
             nested: match values.text("nested") {
                 Some("inner") => Nested::Inner,
                 _ => Nested::Refuse,
+            },
+            limits: RunLimits {
+                seconds: values.int("limits.seconds"),
+                memory: values.int("limits.memory"),
+                processes: values.int("limits.processes"),
+                files: values.int("limits.files"),
+                file_size: values.int("limits.fileSize"),
+                cpu_seconds: values.int("limits.cpuSeconds"),
             },
             values,
             ..Self::default()

@@ -88,6 +88,16 @@ codes! {
         "The path is a store of secrets.";
     ProgramStarted = "exec.program.started":
         "A program was started.";
+    RunTime = "limit.run.time":
+        "The command ran for as long as `limits.seconds` allows, and was ended.";
+    MemoryExceeded = "limit.memory.exceeded":
+        "Processes were killed: they used more than `limits.memory` together.";
+    ProcessesExceeded = "limit.processes.exceeded":
+        "Processes or threads were refused: `limits.processes` were there.";
+    CpuExceeded = "limit.cpu.exceeded":
+        "A process was ended: it used as much processor time as `limits.cpuSeconds` allows.";
+    FileSizeExceeded = "limit.filesize.exceeded":
+        "A process was ended: it wrote a file of more than `limits.fileSize`.";
     SocketsAll = "weakening.sockets.all":
         "`network.allowAllUnixSockets` opens every socket.";
     NetworkOpen = "weakening.network.open":

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::event::{Code, Kind, Verdict};
 
 /// What a kind of event adds: name, schema, meaning.
-fn details() -> [(&'static str, Value, &'static str); 8] {
+fn details() -> [(&'static str, Value, &'static str); 9] {
     let object = || json!({ "type": "object" });
     [
         ("asked", object(), "What the launch asked for."),
@@ -25,6 +25,11 @@ fn details() -> [(&'static str, Value, &'static str); 8] {
             "count",
             integer(),
             "How often the same came since it was told last, or how many events were lost.",
+        ),
+        (
+            "limit",
+            integer(),
+            "The bound, in seconds, bytes or a number.",
         ),
     ]
 }

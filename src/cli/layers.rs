@@ -53,6 +53,30 @@ pub struct LayerFlags {
     #[arg(long, value_name = "name[=value]")]
     pub env: Vec<String>,
 
+    /// end the command after this time: 90, 5m, 2h
+    #[arg(long, value_name = "time", allow_hyphen_values = true)]
+    pub timeout: Option<String>,
+
+    /// memory its processes may use together: 512M, 2G
+    #[arg(long, value_name = "size", allow_hyphen_values = true)]
+    pub max_memory: Option<String>,
+
+    /// processes and threads it may have at once
+    #[arg(long, value_name = "n", allow_hyphen_values = true)]
+    pub max_procs: Option<String>,
+
+    /// files that each process may have open
+    #[arg(long, value_name = "n", allow_hyphen_values = true)]
+    pub max_files: Option<String>,
+
+    /// size of a file that it writes
+    #[arg(long, value_name = "size", allow_hyphen_values = true)]
+    pub max_file_size: Option<String>,
+
+    /// processor time that each process may use
+    #[arg(long, value_name = "time", allow_hyphen_values = true)]
+    pub cpu_time: Option<String>,
+
     /// pass the caller's variables on
     #[arg(long, conflicts_with = "clear_env")]
     pub inherit_env: bool,
@@ -95,6 +119,19 @@ impl LayerFlags {
         for (key, texts) in lists {
             for text in texts {
                 flags.add(key, text.clone())?;
+            }
+        }
+        let bounds = [
+            ("limits.seconds", &self.timeout),
+            ("limits.memory", &self.max_memory),
+            ("limits.processes", &self.max_procs),
+            ("limits.files", &self.max_files),
+            ("limits.fileSize", &self.max_file_size),
+            ("limits.cpuSeconds", &self.cpu_time),
+        ];
+        for (key, text) in bounds {
+            if let Some(text) = text {
+                flags.bound(key, text)?;
             }
         }
         for variable in &self.env {

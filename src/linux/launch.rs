@@ -3,13 +3,16 @@
 pub(crate) mod caller;
 mod command;
 pub(crate) mod control;
+mod deadline;
 pub mod descriptors;
 mod devices;
 pub(crate) mod failure;
 mod filesystems;
+mod groups;
 pub(crate) mod handoff;
 mod init;
 pub(crate) mod landlock;
+pub(crate) mod limits;
 mod links;
 mod mount_table;
 pub(crate) mod mountinfo;
@@ -31,13 +34,14 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{DumpableBehavior, WaitId, WaitIdOptions};
 
-use crate::backend::{Guarantees, Held, Outcome, Report};
+use crate::backend::{Bound, Ended, Guarantees, Held, Limit, Outcome, Report};
 use crate::error::{Error, Kind, Result};
 use crate::linux::plan::{Place, Plan};
 use crate::linux::{support, sys};
 use crate::policy::{Nesting, NetworkMode};
 use caller::Caller;
 use control::{Confined, Control, ForBroker, Message, Order};
+use groups::Groups;
 use run_directory::RunDirectory;
 use terminal::Terminal;
 
@@ -81,6 +85,8 @@ pub struct Sandbox {
     asked: Guarantees,
     stops_calls: bool,
     network: NetworkMode,
+    /// Removed once nothing runs in them.
+    groups: Groups,
 }
 
 /// What the sandbox has told while it was set up.
@@ -103,6 +109,7 @@ pub(crate) struct Trapped {
 /// Clones init into its namespaces. The caller must be single-threaded.
 pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
     let Launch { plan, run } = launch;
+    let groups = Groups::make(&plan.limits.groups)?;
     let pair = || Control::pair().map_err(|error| step_failed("socketpair", error));
     let (ours, theirs) = pair()?;
     let (command, of_command) = pair()?;
@@ -112,7 +119,7 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
             // Held here too, it would never be seen to close.
             drop((ours, command));
             let lines = (&theirs, &of_command);
-            init::run(&plan, &caller, lines, &run.socket_path())
+            init::run(&plan, &caller, lines, &groups, &run.socket_path())
         }
         sys::Forked::Parent(pid, pidfd) => (pid, pidfd),
     };
@@ -135,6 +142,7 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         asked: asked(&plan),
         stops_calls: plan.stopped.is_some(),
         network: plan.network,
+        groups,
     };
     leave(plan);
     Ok(sandbox)
@@ -158,6 +166,7 @@ fn asked(plan: &Plan) -> Guarantees {
         nesting: plan.nesting,
         locked_mounts: plan.nesting == Nesting::Mounts,
         no_new_privs: true,
+        limits: plan.limits.bounds.clone(),
     }
 }
 
@@ -260,6 +269,21 @@ impl Sandbox {
         {}
     }
 
+    /// Returns the bounds that ended or refused something, as far as that can be told.
+    fn reached(&self, outcome: Outcome, timed_out: bool) -> Vec<Bound> {
+        // A shell exits as its last command ended.
+        let by = |signal: Signal| outcome.exit_code() == 128 | signal as u8;
+        let is_reached = |bound: &&Bound| match bound.limit {
+            Limit::Seconds => timed_out,
+            Limit::Memory | Limit::Processes => self.groups.has_refused(bound.limit),
+            Limit::CpuSeconds => by(Signal::SIGXCPU),
+            Limit::FileSize => by(Signal::SIGXFSZ),
+            Limit::Files => false,
+        };
+        let bounds = self.asked.limits.iter();
+        bounds.filter(is_reached).copied().collect()
+    }
+
     fn report_of(&self, confined: Confined) -> Report {
         let asked = self.asked.clone();
         let enforced = Guarantees {
@@ -273,6 +297,9 @@ impl Sandbox {
         Report { asked, enforced }
     }
 }
+
+/// Exit status of a command whose time was up, as of timeout(1).
+const TIMED_OUT: u8 = 124;
 
 /// Waits until one of `fds` is ready. An interrupted poll is repeated by the caller's loop.
 fn wait_for(fds: &mut [PollFd<'_>]) {
@@ -363,9 +390,9 @@ impl Held for Sandbox {
         watched: &[&OwnedFd],
         on_readable: &mut dyn FnMut(),
         on_end: &mut dyn FnMut(),
-    ) -> Result<Outcome> {
+    ) -> Result<Ended> {
         let mut watched: Vec<_> = watched.iter().map(AsFd::as_fd).collect();
-        let (outcome, is_last) = loop {
+        let (outcome, is_last, timed_out) = loop {
             let own = [self.control.as_fd(), self.signals.as_fd()];
             let all = own.into_iter().chain(watched.iter().copied());
             let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
@@ -387,9 +414,13 @@ impl Held for Sandbox {
             if message {
                 match self.control.receive() {
                     Ok(Some(Message::Stopped)) => self.stop(),
-                    Ok(Some(Message::Ended { outcome, is_last })) => break (outcome, is_last),
+                    Ok(Some(Message::Ended {
+                        outcome,
+                        is_last,
+                        timed_out,
+                    })) => break (outcome, is_last, timed_out),
                     // Killed from outside: the kernel killed the command with it.
-                    _ => break (Outcome::Signaled(9), false),
+                    _ => break (Outcome::Signaled(9), false, false),
                 }
             }
         };
@@ -403,6 +434,12 @@ impl Held for Sandbox {
             terminal.take_back();
         }
         on_readable();
-        Ok(outcome)
+        Ok(Ended {
+            outcome: match timed_out {
+                true => Outcome::Exited(TIMED_OUT),
+                false => outcome,
+            },
+            reached: self.reached(outcome, timed_out),
+        })
     }
 }

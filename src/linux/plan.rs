@@ -3,6 +3,7 @@
 mod display;
 pub mod environment;
 pub mod filter;
+pub mod limits;
 pub mod mounts;
 pub mod ruleset;
 
@@ -74,6 +75,8 @@ pub struct Plan {
     pub keep_fds: Vec<RawFd>,
     /// User and group the command runs as, mapped one to one.
     pub ids: (u32, u32),
+    /// What the command may use up.
+    pub limits: limits::Limits,
 }
 
 /// Whether the Unix sockets of the host are open to the command.
@@ -147,6 +150,8 @@ pub struct Inputs<'a> {
     pub layers: Layers,
     /// Where the run stands.
     pub place: Place,
+    /// What the command may use up, and by what that is kept here.
+    pub limits: limits::Limits,
 }
 
 /// The file layers; both, but for tests that show each holds alone.
@@ -182,6 +187,7 @@ impl Plan {
             tmpdir,
             layers,
             place,
+            limits,
         } = inputs;
         // Only one program in force can have a listener, and the sandbox around may have one.
         let observed = match place {
@@ -229,6 +235,7 @@ impl Plan {
             dropped: policy.environment.dropped().to_vec(),
             keep_fds: command.keep_fds.clone(),
             ids: (host.uid, host.gid),
+            limits,
         })
     }
 }

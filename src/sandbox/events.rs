@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 use crate::audit::Verbosity;
 use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::audit::{Audit, Ignored};
-use crate::backend::{Command, Outcome, Report};
+use crate::backend::{Bound, Command, Limit, Outcome, Report};
 use crate::error::Result;
 use crate::linux::plan::Place;
 use crate::policy::{Nesting, NetworkMode, Policy};
-use crate::settings::Settings;
+use crate::settings::{Origin, Settings};
 
 /// Says what the caller should know before the command runs, and records what is switched off.
 pub(super) fn announce(settings: &Settings, policy: &Policy, place: Place, audit: &Audit) {
@@ -143,6 +143,54 @@ pub(super) fn record_start(audit: &Audit, command: &Command, report: &Report) {
         detail: Some(details(json!(report))),
         ..Event::new(Kind::Lifecycle, "start", Code::RunStart)
     });
+}
+
+/// Records which bounds ended or refused something, and says it.
+pub(super) fn record_reached(audit: &Audit, reached: &[Bound]) {
+    for bound in reached {
+        let value = bound.value;
+        let (code, op, what) = match bound.limit {
+            Limit::Seconds => (
+                Code::RunTime,
+                "end",
+                format!("the command was ended: it ran for {value} s"),
+            ),
+            Limit::Memory => (
+                Code::MemoryExceeded,
+                "allocate",
+                format!("processes were killed: together they used more than {value} bytes"),
+            ),
+            Limit::Processes => (
+                Code::ProcessesExceeded,
+                "fork",
+                format!("processes or threads were refused: there were {value}"),
+            ),
+            Limit::CpuSeconds => (
+                Code::CpuExceeded,
+                "end",
+                format!("a process was ended: it used {value} s of processor time"),
+            ),
+            Limit::FileSize => (
+                Code::FileSizeExceeded,
+                "write",
+                format!("a process was ended: it wrote a file of more than {value} bytes"),
+            ),
+            // The process alone is told.
+            Limit::Files => continue,
+        };
+        let key = bound.limit.key();
+        let flag = Origin::flag(key);
+        audit.warn(format_args!(
+            "{what}; {} or `{key}` may allow more",
+            flag.name()
+        ));
+        audit.record(&Event {
+            target: Some(key),
+            verdict: Some(Verdict::Failed),
+            detail: Some(details(json!({ "limit": value }))),
+            ..Event::new(Kind::Limit, op, code)
+        });
+    }
 }
 
 /// The signal of a program whose call the filters answer with its end; see seccomp(2). They do

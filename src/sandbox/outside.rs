@@ -2,7 +2,7 @@
 
 use crate::audit::Audit;
 use crate::audit::line::Line;
-use crate::backend::{Held, Outcome};
+use crate::backend::{Ended, Held};
 use crate::error::{Error, Kind, Result};
 use crate::linux::broker::Terms;
 use crate::linux::launch::Sandbox;
@@ -71,7 +71,7 @@ impl Helpers {
     }
 
     /// Records what they report until the sandbox is gone; returns how the command ended.
-    pub(super) fn follow(self, held: Sandbox, audit: &Audit) -> Result<Outcome> {
+    pub(super) fn follow(self, held: Sandbox, audit: &Audit) -> Result<Ended> {
         let lines: Vec<_> = self.proxies.iter().map(Proxies::events).collect();
         let watched: Vec<_> = lines.iter().map(|line| Line::descriptor(line)).collect();
         let processes = Processes::below(held.first_process());
@@ -83,11 +83,11 @@ impl Helpers {
             Some(proxies) if !audit.is_recording() => proxies.kill(),
             _ => {}
         };
-        let outcome = held.wait(&watched, &mut record, &mut end)?;
+        let ended = held.wait(&watched, &mut record, &mut end)?;
         if let Some(proxies) = &self.proxies {
             proxies.record_rest(audit);
         }
         self.broker.end();
-        Ok(outcome)
+        Ok(ended)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::form;
 use super::schema::{self, Form, Shape};
+use super::source::quoted;
 use super::values::{Data, Value, Values};
 use super::{Entry, Origin};
 use crate::error::{Error, Kind, Result};
@@ -49,6 +50,41 @@ impl Flags {
     /// Sets one of the words a key may hold.
     pub fn word(&mut self, key: &'static str, word: &'static str) {
         self.put(key, Data::Text(word.to_owned()));
+    }
+
+    /// Sets a bound: a number, or a size. One of seconds may be in minutes or hours.
+    ///
+    /// # Errors
+    /// The text is no number the key may hold.
+    ///
+    /// # Panics
+    /// `key` is no bound of the table.
+    pub fn bound(&mut self, key: &'static str, text: &str) -> Result<()> {
+        let number = match schema::get(key).map(|key| key.shape) {
+            Some(Shape::Size) => form::size(text),
+            Some(Shape::Int(low, high)) => {
+                let number = match key.to_ascii_lowercase().ends_with("seconds") {
+                    true => form::seconds(text),
+                    false => form::count(text),
+                };
+                number.filter(|number| (low..=high).contains(number))
+            }
+            other => panic!("`{key}` is no bound: {other:?}"),
+        };
+        let number = number.ok_or_else(|| {
+            let expected = match schema::get(key).map(|key| key.shape) {
+                Some(Shape::Size) => "a size from 1, such as 512M or 2G",
+                _ if key.to_ascii_lowercase().ends_with("seconds") => {
+                    "whole seconds from 1, or such as 5m or 2h"
+                }
+                _ => "a whole number from 1",
+            };
+            let flag = Origin::flag(key);
+            let goal = format!("the value of {} must be {expected}", flag.name());
+            Error::new(Kind::Usage, format!("{goal}, found {}", quoted(text)))
+        })?;
+        self.put(key, Data::Int(number));
+        Ok(())
     }
 
     /// Returns the layer.

@@ -59,6 +59,22 @@ pub(super) fn size(text: &str) -> Option<u64> {
     count.checked_mul(1 << shift)
 }
 
+/// Reads a whole number from 0; no sign, no fraction.
+pub(super) fn count(text: &str) -> Option<u64> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| text.parse().ok()).flatten()
+}
+
+/// Reads seconds, with a unit or without: `90`, `90s`, `5m`, `2h`.
+pub(super) fn seconds(text: &str) -> Option<u64> {
+    let units = [('s', 1), ('m', 60), ('h', 3600)];
+    let found = units
+        .iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?, *seconds)));
+    let (digits, seconds) = found.unwrap_or((text, 1));
+    count(digits)?.checked_mul(seconds)
+}
+
 fn is_network(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok() || text.parse::<IpNet>().is_ok()
 }
@@ -132,6 +148,29 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(size(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn seconds_may_have_a_unit() {
+        let table = [
+            ("1", Some(1)),
+            ("90s", Some(90)),
+            ("5m", Some(300)),
+            ("2h", Some(7200)),
+            ("0", Some(0)),
+            ("", None),
+            ("s", None),
+            ("-1", None),
+            ("+1", None),
+            ("1.5", None),
+            ("5x", None),
+            ("5 m", None),
+            ("99999999999999999999", None),
+            ("9999999999999999999h", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(seconds(text), expected, "{text}");
         }
     }
 

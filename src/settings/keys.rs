@@ -187,34 +187,34 @@ static RUN: &[Key] = &[
         "Seconds it may run.",
     )
     .effect(Effect::Limit)
-    .support(Support::Unbuilt),
+    .flag("--timeout"),
     Key::new("limits.memory", Shape::Size, "Memory of all its processes.")
         .effect(Effect::Limit)
-        .support(Support::Unbuilt),
+        .flag("--max-memory"),
     Key::new(
         "limits.processes",
         Shape::Int(1, u64::MAX),
         "Processes and threads at once.",
     )
     .effect(Effect::Limit)
-    .support(Support::Unbuilt),
+    .flag("--max-procs"),
     Key::new(
         "limits.files",
         Shape::Int(1, u64::MAX),
         "Files a process may have open.",
     )
     .effect(Effect::Limit)
-    .support(Support::Unbuilt),
+    .flag("--max-files"),
     Key::new("limits.fileSize", Shape::Size, "Size of a file it writes.")
         .effect(Effect::Limit)
-        .support(Support::Unbuilt),
+        .flag("--max-file-size"),
     Key::new(
         "limits.cpuSeconds",
         Shape::Int(1, u64::MAX),
         "Seconds of processor time a process may use.",
     )
     .effect(Effect::Limit)
-    .support(Support::Unbuilt),
+    .flag("--cpu-time"),
     section("audit", "Where events are kept."),
     Key::new(
         "audit.sinks",

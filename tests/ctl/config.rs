@@ -161,11 +161,11 @@ fn secrets_are_never_shown() {
 #[test]
 fn what_stops_a_run_and_what_is_not_passed_is_said() {
     let scratch = Scratch::new("stops");
-    let file = settings(&scratch, &json!({ "limits": { "seconds": 5 } }));
+    let file = settings(&scratch, &json!({ "filesystem": { "privateTmp": true } }));
     let show = ["ctl", "config", "show", "-s", text(&file)];
     let ran = run(srt(&scratch, &show).env("DISPLAY", ":7")).succeeds();
     assert!(
-        ran.stdout.contains("limits.seconds = 5\n"),
+        ran.stdout.contains("filesystem.privateTmp = true\n"),
         "{}",
         ran.stdout
     );
@@ -176,7 +176,7 @@ fn what_stops_a_run_and_what_is_not_passed_is_said() {
         ran.stdout
     );
     assert!(!ran.stdout.contains(":7"), "{}", ran.stdout);
-    run(&mut srt(&scratch, &["-s", text(&file), "true"])).is_refused("limits.seconds");
+    run(&mut srt(&scratch, &["-s", text(&file), "true"])).is_refused("filesystem.privateTmp");
 }
 
 #[test]

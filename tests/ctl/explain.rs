@@ -298,7 +298,7 @@ fn settings_that_stop_a_run_are_explained_and_said_to() {
     let scratch = Scratch::new("unbuilt");
     let file = settings(
         &scratch,
-        &json!({ "limits": { "seconds": 5 }, "network": { "allowedDomains": ["a.example"] } }),
+        &json!({ "filesystem": { "privateTmp": true }, "network": { "allowedDomains": ["a.example"] } }),
     );
     let ran = ctl(&scratch, &["explain", "-s", text(&file), "host:a.example"]).succeeds();
     assert!(
@@ -306,8 +306,12 @@ fn settings_that_stop_a_run_are_explained_and_said_to() {
         "{}",
         ran.stderr
     );
-    assert!(ran.stderr.contains("limits.seconds"), "{}", ran.stderr);
-    run(&mut srt(&scratch, &["-s", text(&file), "true"])).is_refused("limits.seconds");
+    assert!(
+        ran.stderr.contains("filesystem.privateTmp"),
+        "{}",
+        ran.stderr
+    );
+    run(&mut srt(&scratch, &["-s", text(&file), "true"])).is_refused("filesystem.privateTmp");
 }
 
 #[test]

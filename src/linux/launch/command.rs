@@ -11,7 +11,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use super::caller::Caller;
 use super::control::{Confined, Control, Message, Order};
 use super::failure::{At, Failure, Step};
-use super::{landlock, namespaces, privileges, rootfs};
+use super::groups::Groups;
+use super::{landlock, limits, namespaces, privileges, rootfs};
 use crate::linux::plan::filter::Filter;
 use crate::linux::plan::{HostSockets, Plan};
 use crate::linux::{support, sys};
@@ -25,8 +26,14 @@ const SCRIPT_SHELL: &CStr = c"/bin/sh";
 ///
 /// `launcher` is a line of its own: no other process has to wake up for what is said on it. It
 /// closes by itself when the command is executed.
-pub(super) fn run(plan: &Plan, caller: &Caller, confined: Confined, launcher: &Control) -> ! {
-    let failure = match confine_and_wait(plan, caller, confined, launcher) {
+pub(super) fn run(
+    plan: &Plan,
+    caller: &Caller,
+    confined: Confined,
+    groups: &Groups,
+    launcher: &Control,
+) -> ! {
+    let failure = match confine_and_wait(plan, caller, confined, groups, launcher) {
         Ok(never) => match never {},
         Err(failure) => failure,
     };
@@ -39,8 +46,11 @@ fn confine_and_wait(
     plan: &Plan,
     caller: &Caller,
     mut confined: Confined,
+    groups: &Groups,
     launcher: &Control,
 ) -> Result<std::convert::Infallible, Failure> {
+    // Init stays outside: it has to stand when the command is out of memory or of processes.
+    groups.join().at(Step::JoinGroup)?;
     // KERNEL(6.12): before, Landlock has no scope for signals. Without it, kill(0) from a command in the caller's process group
     // would reach the caller; a session of its own costs it the terminal.
     if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
@@ -73,6 +83,8 @@ fn confine_and_wait(
         return Err(Failure::new(Step::TieToLauncher, Errno::EPIPE));
     }
     caller.restore()?;
+    // Last: what comes before may need more than the command is to have.
+    limits::set(&plan.limits).at(Step::SetLimit)?;
     Err(execute(plan))
 }
 

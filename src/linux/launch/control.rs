@@ -30,7 +30,12 @@ pub(crate) enum Message {
     /// By init: a signal stopped the command; it can be continued.
     Stopped,
     /// By init: the command ended, maybe as the last process of the sandbox.
-    Ended { outcome: Outcome, is_last: bool },
+    Ended {
+        outcome: Outcome,
+        is_last: bool,
+        /// Its time was up.
+        timed_out: bool,
+    },
     /// By either: a step failed; the command does not run.
     Failed(Failure),
 }
@@ -203,10 +208,17 @@ impl Message {
             Self::Stopping(_) => b"c".to_vec(),
             Self::Ready(confined) => [b"r".as_slice(), &confined.encode()].concat(),
             Self::Stopped => b"t".to_vec(),
-            Self::Ended { outcome, is_last } => match outcome {
-                Outcome::Exited(status) => vec![b'x', *status, (*is_last).into()],
-                Outcome::Signaled(signal) => vec![b'k', *signal, (*is_last).into()],
-            },
+            Self::Ended {
+                outcome,
+                is_last,
+                timed_out,
+            } => {
+                let (tag, number) = match outcome {
+                    Outcome::Exited(status) => (b'x', *status),
+                    Outcome::Signaled(signal) => (b'k', *signal),
+                };
+                vec![tag, number, (*is_last).into(), (*timed_out).into()]
+            }
             Self::Failed(failure) => {
                 let mut bytes = [b"f".as_slice(), &failure.encode()].concat();
                 bytes.truncate(MAX_MESSAGE);
@@ -224,13 +236,13 @@ impl Message {
             (b'c', []) => Some(Self::Stopping(fds.pop())),
             (b'r', bytes) => Confined::decode(bytes).map(Self::Ready),
             (b't', []) => Some(Self::Stopped),
-            (b'x', &[status, is_last]) => Some(Self::Ended {
-                outcome: Outcome::Exited(status),
+            (b'x' | b'k', &[number, is_last, timed_out]) => Some(Self::Ended {
+                outcome: match tag {
+                    b'x' => Outcome::Exited(number),
+                    _ => Outcome::Signaled(number),
+                },
                 is_last: is_last == 1,
-            }),
-            (b'k', &[signal, is_last]) => Some(Self::Ended {
-                outcome: Outcome::Signaled(signal),
-                is_last: is_last == 1,
+                timed_out: timed_out == 1,
             }),
             (b'f', failure) => Failure::decode(failure).map(Self::Failed),
             _ => None,

@@ -103,6 +103,9 @@ steps! {
     CloseDescriptors: "cannot close inherited descriptors", "close_range";
     Hide: "cannot keep the sandbox's first process out of reach", "prctl(PR_SET_DUMPABLE)";
     WatchSignals: "cannot watch for signals", "signalfd";
+    JoinGroup: "cannot put the command into the control group of its limits", "write(cgroup.procs)",
+        "remove limits.memory and limits.processes, or start srt from a group that may have others below it";
+    SetLimit: "cannot set a limit for the command", "setrlimit";
     Execute: "cannot execute", "execve";
     NotFound: "command not found", "execve";
     NoInterpreter: "the program's interpreter was not found", "execve",

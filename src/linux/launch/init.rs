@@ -16,7 +16,9 @@ use rustix::process::{DumpableBehavior, WaitOptions, wait};
 use super::caller::Caller;
 use super::command;
 use super::control::{Confined, Control, ForBroker, Message, Order};
+use super::deadline::{Deadline, Turn};
 use super::failure::{At, Failure, Step};
+use super::groups::Groups;
 use super::{
     handoff, landlock, mount_table, namespaces, network, orphans, pins, privileges, rootfs,
 };
@@ -33,9 +35,10 @@ pub(super) fn run(
     plan: &Plan,
     caller: &Caller,
     (control, of_command): (&Control, &Control),
+    groups: &Groups,
     egress_socket: &Path,
 ) -> ! {
-    let failure = match stand_up(plan, caller, (control, of_command), egress_socket) {
+    let failure = match stand_up(plan, caller, (control, of_command), groups, egress_socket) {
         Ok(never) => match never {},
         Err(failure) => failure,
     };
@@ -53,6 +56,7 @@ fn stand_up(
     plan: &Plan,
     caller: &Caller,
     (control, of_command): (&Control, &Control),
+    groups: &Groups,
     egress_socket: &Path,
 ) -> Result<Infallible, Failure> {
     namespaces::tie_to_launcher(plan, control)?;
@@ -75,7 +79,7 @@ fn stand_up(
         no_capabilities: false,
         no_new_privs: false,
     };
-    let command = start_command(plan, caller, confined, of_command)?;
+    let command = start_command(plan, caller, confined, groups, of_command)?;
     // The command keeps one that init needs no more.
     if plan.keeps_setfcap() {
         privileges::drop_capabilities()?;
@@ -89,13 +93,21 @@ fn stand_up(
     let keep = [signals.as_fd(), control.as_fd()].into_iter().chain(lines);
     hide(&keep.collect::<Vec<_>>())?;
     tell(control, &Message::Hidden)?;
-    let outcome = watch(command, control, &signals, Executor::new(built.executor));
+    let mut deadline = Deadline::new(plan.limits.seconds());
+    let executor = Executor::new(built.executor);
+    let outcome = watch(command, control, &signals, executor, &mut deadline);
     if plan.place == Place::Sandbox {
         orphans::end();
     }
     // While the other lines are open: whom their end wakes up would run before the launcher.
     let is_last = matches!(wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD));
-    end(control, &Message::Ended { outcome, is_last })
+    let timed_out = deadline.has_passed();
+    let ended = Message::Ended {
+        outcome,
+        is_last,
+        timed_out,
+    };
+    end(control, &ended)
 }
 
 /// What only a run on a host has.
@@ -170,12 +182,13 @@ fn start_command(
     plan: &Plan,
     caller: &Caller,
     confined: Confined,
+    groups: &Groups,
     line: &Control,
 ) -> Result<Pid, Failure> {
     // Blocked before the fork: a signal for the command waits for it, and a SIGCHLD for us.
     signals(caller).thread_block().at(Step::WatchSignals)?;
     match sys::fork().at(Step::Fork)? {
-        Forked::Child => command::run(plan, caller, confined, line),
+        Forked::Child => command::run(plan, caller, confined, groups, line),
         Forked::Parent(pid, _) => Ok(pid),
     }
 }
@@ -259,14 +272,26 @@ fn hide(keep: &[BorrowedFd<'_>]) -> Result<(), Failure> {
     command::forbid_core_dumps().at(Step::Hide)
 }
 
-/// Reaps every orphan and passes signals on until the command ends or the launcher is gone.
-fn watch(command: Pid, control: &Control, signals: &SignalFd, mut executor: Executor) -> Outcome {
+/// Reaps every orphan and passes signals on until the command ends, at its deadline or before,
+/// or the launcher is gone.
+fn watch(
+    command: Pid,
+    control: &Control,
+    signals: &SignalFd,
+    mut executor: Executor,
+    deadline: &mut Deadline,
+) -> Outcome {
     let mut group = GroupSignals::default();
     loop {
         let own = [signals.as_fd(), control.as_fd()];
         let all = own.into_iter().chain(executor.unattended());
         let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let _ready_or_interrupted = poll(&mut fds, PollTimeout::NONE);
+        let _ready_or_interrupted = poll(&mut fds, deadline.patience());
+        match deadline.turn() {
+            Turn::Wait => {}
+            Turn::Ask => ask_to_end(command),
+            Turn::End => return Outcome::Signaled(Signal::SIGKILL as u8),
+        }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
         while let Some(number) = read_now(signals) {
             group.note(number);
@@ -323,6 +348,13 @@ fn pass_on(number: i32, command: Pid, group: &mut GroupSignals) {
         // A command that has ended is noticed when it is reaped.
         let _sent = kill(command, signal);
     }
+}
+
+/// Asks the command to end, also one that is stopped.
+fn ask_to_end(command: Pid) {
+    // A command that has ended is noticed when it is reaped.
+    let _asked = kill(command, Signal::SIGTERM);
+    let _continued = kill(command, Signal::SIGCONT);
 }
 
 /// Reads the number of a signal that is pending, without waiting for one.

@@ -51,6 +51,11 @@ pub(super) fn read_from(mut file: File) -> io::Result<Vec<Mount>> {
 }
 
 impl Mount {
+    /// Returns where what the file system has at `path` is seen, if this mount shows it.
+    pub(crate) fn shows(&self, path: &Path) -> Option<PathBuf> {
+        Some(self.place.join(path.strip_prefix(&self.root).ok()?))
+    }
+
     /// Tells whether the place leads to this mount. One that another mount covers stays in the
     /// table, and nothing can come to it.
     ///

@@ -7,6 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use super::filter::Filter;
 use super::{CAPTURE_PORT, HostSockets, Observed, Place, Plan, RESOLVER_PORT, Role};
+use crate::backend::{Bound, Limit, Means};
 use crate::policy::Nesting;
 
 impl fmt::Display for Plan {
@@ -63,7 +64,28 @@ impl fmt::Display for Plan {
             };
             writeln!(f, "seccomp: {filter}, whose calls the broker {does}")?;
         }
+        for bound in &self.limits.bounds {
+            writeln!(f, "limit: {bound}")?;
+        }
+        for group in &self.limits.groups {
+            writeln!(f, "control group: below {}", group.parent.display())?;
+        }
         self.command(f)
+    }
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = match self.by {
+            Means::Init => "by the first process",
+            Means::Group2 => "by a control group (version 2), all processes together",
+            Means::Group1 => "by a control group (version 1), all processes together",
+            Means::Rlimit if self.limit == Limit::Processes => {
+                "by setrlimit, all processes together"
+            }
+            Means::Rlimit => "by setrlimit, each process by itself",
+        };
+        write!(f, "{} {}, {by}", self.limit.key(), self.value)
     }
 }
 
