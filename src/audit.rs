@@ -28,6 +28,7 @@ pub use event::Event;
 use event::Process;
 pub use ignored::Ignored;
 use recorder::Recorder;
+pub(crate) use sender::Recorded;
 use sender::Sender;
 pub use sinks::{FileOptions, Sink};
 pub use verbosity::Verbosity;
@@ -150,9 +151,18 @@ impl Audit {
     /// Records one event. A sink that fails is said once on stderr, and the run goes on: an
     /// event is a report, never a decision.
     pub fn record(&self, event: &Event<'_>) {
+        let _recorded = self.record_attributed(event);
+    }
+
+    /// Records one event, and tells when the process that holds its socket has been found, for
+    /// which that has to be there still.
+    pub(crate) fn record_attributed(&self, event: &Event<'_>) -> Recorded {
         match &self.target {
-            Target::None => {}
-            Target::Recorder(recorder) => recorder.record(event),
+            Target::None => Recorded::default(),
+            Target::Recorder(recorder) => {
+                recorder.record(event);
+                Recorded::default()
+            }
             Target::Launcher(sender) => sender.record(event),
         }
     }

@@ -111,9 +111,11 @@ impl Line {
 mod tests {
     use std::path::Path;
 
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
-    use crate::audit::Verbosity;
     use crate::audit::event::{Code, Event, Kind};
+    use crate::audit::{Recorded, Sink, Verbosity};
 
     /// Records in a file of the test's own, which is removed when `look` is through.
     fn with_file(name: &str, look: impl FnOnce(&Audit, &dyn Fn() -> Vec<String>)) {
@@ -179,6 +181,56 @@ mod tests {
             assert_eq!(told.len() as u64 + counts.sum::<u64>(), 2000);
             assert_eq!(line.receive().unwrap(), b"");
         });
+    }
+
+    fn asked(audit: &Audit) -> Recorded {
+        audit.record_attributed(&Event {
+            socket: Some(7),
+            ..Event::new(Kind::Net, "connect", Code::HostListed)
+        })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn many_who_wait_for_a_launcher_that_stands_still_wait_once_together() {
+        let (_line, theirs) = Line::pair().unwrap();
+        let audit = Audit::new("run", vec![null()], Verbosity::Quiet);
+        let sender = audit.sent_over(theirs);
+        let started = tokio::time::Instant::now();
+        // Twice what may wait, so that recording itself would stand still if it could.
+        let all: Vec<_> = (0..2048).map(|_| asked(&sender)).collect();
+        assert!(all.iter().any(Recorded::is_attributed), "none was lost");
+        let all = all.into_iter().map(|one| tokio::spawn(one.attributed()));
+        for one in all.collect::<Vec<_>>() {
+            one.await.unwrap();
+        }
+        let waited = started.elapsed();
+        assert!(waited < Duration::from_millis(25), "{waited:?}");
+    }
+
+    #[tokio::test]
+    async fn who_waits_goes_on_when_the_process_was_looked_for() {
+        let (line, theirs) = Line::pair().unwrap();
+        let audit = Audit::new("run", vec![null()], Verbosity::Quiet);
+        let sender = audit.sent_over(theirs);
+        let looked_for = AtomicU64::new(0);
+        let recorded = asked(&sender);
+        assert!(!recorded.is_attributed());
+        let launcher = async {
+            while looked_for.load(Ordering::Relaxed) == 0 {
+                line.record(&audit, &|socket| {
+                    looked_for.store(socket, Ordering::Relaxed);
+                    None
+                });
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::join!(launcher, recorded.attributed());
+        assert_eq!(looked_for.into_inner(), 7);
+    }
+
+    fn null() -> Sink {
+        let null = std::fs::File::options().write(true).open("/dev/null");
+        Sink::descriptor(3, null.unwrap().into())
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod book;
 pub(super) mod message;
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -20,6 +21,7 @@ use tokio::time::timeout;
 
 use super::accept::Slot;
 use super::{Ends, Proxy};
+use crate::audit::Recorded;
 use crate::audit::event::Code;
 use crate::policy::hostname::{Host, Target};
 use book::Book;
@@ -57,24 +59,44 @@ impl Resolver {
     }
 }
 
-impl Names for Proxy {
+/// One question of a client, and what was recorded of it.
+struct Asked<'a> {
+    proxy: &'a Proxy,
+    recorded: RefCell<Recorded>,
+}
+
+impl<'a> Asked<'a> {
+    /// Answers `query` in at most `limit` bytes. The answer may be sent once the process that
+    /// asked has been found.
+    fn answer(proxy: &'a Proxy, query: &[u8], limit: usize) -> Option<(Vec<u8>, Recorded)> {
+        let asked = Self {
+            proxy,
+            recorded: RefCell::default(),
+        };
+        let answer = message::answer(query, limit, &asked)?;
+        Some((answer, asked.recorded.into_inner()))
+    }
+}
+
+impl Names for Asked<'_> {
     fn look_up(&self, host: &Host) -> Answer {
         let Host::Name(name) = host else {
             return Answer::Exhausted;
         };
-        let v6 = |address| self.resolver.has_v6.then_some(address);
+        let (network, resolver) = (&self.proxy.network, &self.proxy.resolver);
+        let v6 = |address| resolver.has_v6.then_some(address);
         // RFC 6761, 6.3: such names never leave the machine, which is the sandbox.
-        if host.is_localhost() || *name == self.resolver.own_name {
+        if host.is_localhost() || *name == resolver.own_name {
             return Answer::Addresses(Ipv4Addr::LOCALHOST, v6(Ipv6Addr::LOCALHOST));
         }
-        if let Err(denial) = self.network.check_any_port(host) {
-            if self.resolver.is_new(name) {
-                self.record_unresolved(name, &denial);
+        if let Err(denial) = network.check_any_port(host) {
+            if resolver.is_new(name) {
+                *self.recorded.borrow_mut() = self.proxy.record_unresolved(name, &denial);
             }
             return Answer::Denied(denial.message().to_owned());
         }
-        let is_listed = |address| self.network.lists(address);
-        match self.resolver.book.addresses(name, is_listed) {
+        let is_listed = |address| network.lists(address);
+        match resolver.book.addresses(name, is_listed) {
             Some(addresses) => Answer::Addresses(addresses.v4, v6(addresses.v6)),
             None => Answer::Exhausted,
         }
@@ -84,6 +106,7 @@ impl Names for Proxy {
         match address.is_loopback() {
             true => Some("localhost".to_owned()),
             false => self
+                .proxy
                 .resolver
                 .book
                 .name_of(address)
@@ -96,8 +119,8 @@ impl Names for Proxy {
             Refused::Malformed(reason) => (Code::QueryMalformed, reason),
             Refused::Type => (Code::QueryType, "only addresses are told"),
         };
-        if self.resolver.is_new(asked) {
-            self.record_question(code, asked, reason);
+        if self.proxy.resolver.is_new(asked) {
+            *self.recorded.borrow_mut() = self.proxy.record_question(code, asked, reason);
         }
     }
 }
@@ -117,9 +140,11 @@ impl Proxy {
 pub(super) async fn serve(mut stream: TcpStream, proxy: Arc<Proxy>, slot: Slot) {
     let mut query = Vec::new();
     while let Ok(Ok(())) = timeout(PATIENCE, read(&mut stream, &mut query)).await {
-        let Some(answer) = message::answer(&query, usize::from(u16::MAX), &*proxy) else {
+        let limit = usize::from(u16::MAX);
+        let Some((answer, recorded)) = Asked::answer(&proxy, &query, limit) else {
             break;
         };
+        recorded.attributed().await;
         let Ok(len) = u16::try_from(answer.len()) else {
             break;
         };
@@ -141,6 +166,7 @@ async fn read(stream: &mut TcpStream, query: &mut Vec<u8>) -> io::Result<()> {
 
 /// Answers every datagram that comes.
 pub(super) async fn serve_datagrams(socket: UdpSocket, proxy: Arc<Proxy>) {
+    let socket = Arc::new(socket);
     let Ok(port) = socket.local_addr().map(|address| address.port()) else {
         return;
     };
@@ -173,10 +199,20 @@ pub(super) async fn serve_datagrams(socket: UdpSocket, proxy: Arc<Proxy>) {
                 server: SocketAddr::new(asked, port),
             })
         });
-        if let Some(answer) = message::answer(query, limit, &*proxy) {
-            // A client that is gone needs no answer, and one whose buffer is full asks again.
+        let Some((answer, recorded)) = Asked::answer(&proxy, query, limit) else {
+            continue;
+        };
+        // A client that is gone needs no answer, and one whose buffer is full asks again.
+        if recorded.is_attributed() {
             let _sent = send(&socket, &answer, &client, asked);
+            continue;
         }
+        let socket = Arc::clone(&socket);
+        // Apart, so that nobody else waits for it.
+        tokio::spawn(async move {
+            recorded.attributed().await;
+            let _sent = send(&socket, &answer, &client, asked);
+        });
     }
 }
 

@@ -123,9 +123,9 @@ async fn serve_requests(
         && error.is_parse()
     {
         let reason = "the head cannot be parsed";
-        client
-            .proxy
-            .record_unjudged(Op::Request, Code::RequestMalformed, "", reason);
+        // hyper has answered it.
+        let proxy = &client.proxy;
+        let _found = proxy.record_unjudged(Op::Request, Code::RequestMalformed, "", reason);
     }
 }
 
@@ -154,13 +154,16 @@ impl Client {
             (Verdict::Sound, Op::Connect) => self.connect(request).await,
             (Verdict::Sound, Op::Request) => self.forward(request).await,
         };
-        answer.unwrap_or_else(|problem| {
-            if let Problem::Unjudged { code, reason, .. } = &problem {
-                let asked = uri.authority().map_or("", |authority| authority.as_str());
-                self.proxy.record_unjudged(op, *code, asked, reason);
-            }
-            problem.into_response(op)
-        })
+        let problem = match answer {
+            Ok(response) => return response,
+            Err(problem) => problem,
+        };
+        if let Problem::Unjudged { code, reason, .. } = &problem {
+            let asked = uri.authority().map_or("", |authority| authority.as_str());
+            let recorded = self.proxy.record_unjudged(op, *code, asked, reason);
+            recorded.attributed().await;
+        }
+        problem.into_response(op)
     }
 }
 

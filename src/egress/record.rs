@@ -2,6 +2,7 @@
 
 use super::Proxy;
 use super::refusal::{Failure, Refusal};
+use crate::audit::Recorded;
 use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::policy::hostname::Target;
 use crate::policy::network::{Denial, Permit};
@@ -43,7 +44,7 @@ impl Attempt<'_> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if !self.settled {
-            self.proxy.record_allowed(self.op, self.permit);
+            let _found = self.proxy.record_allowed(self.op, self.permit);
         }
     }
 }
@@ -58,20 +59,20 @@ impl Proxy {
         }
     }
 
-    pub(super) fn record_allowed(&self, op: Op, permit: &Permit) {
+    pub(super) fn record_allowed(&self, op: Op, permit: &Permit) -> Recorded {
         if !self.audit.is_recording() {
-            return;
+            return Recorded::default();
         }
-        self.audit.record(&Event {
+        self.audit.record_attributed(&Event {
             target: Some(&permit.target().to_string()),
             verdict: Some(Verdict::Allowed),
             rule: Some(permit.rule()),
             socket: self.client_socket(),
             ..Event::new(Kind::Net, op.name(), Code::HostListed)
-        });
+        })
     }
 
-    pub(super) fn record_refusal(&self, op: Op, target: &Target, refusal: &Refusal) {
+    pub(super) fn record_refusal(&self, op: Op, target: &Target, refusal: &Refusal) -> Recorded {
         match refusal {
             Refusal::Denied(denial) => self.record_denied(op, target, denial),
             Refusal::Failed(failure) => self.record_failed(op, target, failure),
@@ -80,21 +81,27 @@ impl Proxy {
 
     /// Records a request that cannot be judged, or needs what the proxies do not do. `asked` is
     /// the client's own text.
-    pub(super) fn record_unjudged(&self, op: Op, code: Code, asked: &str, reason: &str) {
-        self.audit.record(&Event {
+    pub(super) fn record_unjudged(
+        &self,
+        op: Op,
+        code: Code,
+        asked: &str,
+        reason: &str,
+    ) -> Recorded {
+        self.audit.record_attributed(&Event {
             target: Some(&printable(asked)),
             verdict: Some(Verdict::Denied),
             detail: Some(detail("reason", reason)),
             socket: self.client_socket(),
             ..Event::new(Kind::Net, op.name(), code)
-        });
+        })
     }
 
     /// Records that further connections are turned away.
     pub(super) fn record_full(&self) {
         let bound = self.network.limits().connections;
         let reason = format!("{bound} connections are open, as network.limits.connections allows");
-        self.audit.record(&Event {
+        let _found = self.audit.record_attributed(&Event {
             verdict: Some(Verdict::Failed),
             detail: Some(detail("reason", &reason)),
             ..Event::new(Kind::Net, Op::Connect.name(), Code::ConnectionLimit)
@@ -102,38 +109,38 @@ impl Proxy {
     }
 
     /// Records that a name gets no address.
-    pub(super) fn record_unresolved(&self, name: &str, denial: &Denial) {
+    pub(super) fn record_unresolved(&self, name: &str, denial: &Denial) -> Recorded {
         let code = match denial.rule() {
             Some(_) => Code::NameDenied,
             None => Code::NameUnlisted,
         };
-        self.audit.record(&Event {
+        self.audit.record_attributed(&Event {
             target: Some(name),
             verdict: Some(Verdict::Denied),
             rule: denial.rule(),
             suggest: denial.suggest(),
             socket: self.client_socket(),
             ..Event::new(Kind::Dns, RESOLVE, code)
-        });
+        })
     }
 
     /// Records a question that is refused whatever the rules. `asked` is the client's own text.
-    pub(super) fn record_question(&self, code: Code, asked: &str, reason: &str) {
-        self.audit.record(&Event {
+    pub(super) fn record_question(&self, code: Code, asked: &str, reason: &str) -> Recorded {
+        self.audit.record_attributed(&Event {
             target: Some(&printable(asked)),
             verdict: Some(Verdict::Denied),
             detail: Some(detail("reason", reason)),
             socket: self.client_socket(),
             ..Event::new(Kind::Dns, RESOLVE, code)
-        });
+        })
     }
 
-    pub(super) fn record_denied(&self, op: Op, target: &Target, denial: &Denial) {
+    pub(super) fn record_denied(&self, op: Op, target: &Target, denial: &Denial) -> Recorded {
         let said = match (denial.range(), denial.reason()) {
             (Some(range), _) => Some(detail("range", range)),
             (None, reason) => reason.map(|reason| detail("reason", reason)),
         };
-        self.audit.record(&Event {
+        self.audit.record_attributed(&Event {
             target: Some(&target.to_string()),
             verdict: Some(Verdict::Denied),
             rule: denial.rule(),
@@ -141,17 +148,17 @@ impl Proxy {
             detail: said,
             socket: self.client_socket(),
             ..Event::new(Kind::Net, op.name(), denial.code)
-        });
+        })
     }
 
-    fn record_failed(&self, op: Op, target: &Target, failure: &Failure) {
-        self.audit.record(&Event {
+    fn record_failed(&self, op: Op, target: &Target, failure: &Failure) -> Recorded {
+        self.audit.record_attributed(&Event {
             target: Some(&target.to_string()),
             verdict: Some(Verdict::Failed),
             detail: Some(detail("reason", &failure.to_string())),
             socket: self.client_socket(),
             ..Event::new(Kind::Net, op.name(), Code::UpstreamFailed)
-        });
+        })
     }
 }
 

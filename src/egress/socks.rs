@@ -59,12 +59,14 @@ async fn connect(mut stream: TcpStream, asked: &Address, proxy: &Proxy) {
         Ok(target) => target,
         Err(Malformed(reason)) => {
             let asked = asked.to_string();
-            proxy.record_unjudged(Op::Connect, Code::RequestMalformed, &asked, reason);
+            let recorded =
+                proxy.record_unjudged(Op::Connect, Code::RequestMalformed, &asked, reason);
+            recorded.attributed().await;
             return refuse(stream, Reply::ConnectionNotAllowed).await;
         }
     };
     let opened = async {
-        let permit = proxy.judge(Op::Connect, &target)?;
+        let permit = proxy.judge(Op::Connect, &target).await?;
         Ok::<_, Refusal>((proxy.connect(&permit).await?, permit))
     };
     let (far, permit) = match opened.await {
@@ -111,7 +113,8 @@ fn reply_to(refusal: &Refusal) -> Reply {
 }
 
 async fn unsupported(stream: TcpStream, asked: &str, command: &str, proxy: &Proxy) {
-    proxy.record_unjudged(Op::Connect, Code::CommandUnsupported, asked, command);
+    let recorded = proxy.record_unjudged(Op::Connect, Code::CommandUnsupported, asked, command);
+    recorded.attributed().await;
     refuse(stream, Reply::CommandNotSupported).await;
 }
 
@@ -123,7 +126,8 @@ async fn reject(stream: TcpStream, error: &Error, proxy: &Proxy) {
         }
         Error::Protocol(ProtocolError::InvalidAddressTypeInRequest { .. }) => {
             let reason = "unknown address type";
-            proxy.record_unjudged(Op::Connect, Code::RequestMalformed, "", reason);
+            let recorded = proxy.record_unjudged(Op::Connect, Code::RequestMalformed, "", reason);
+            recorded.attributed().await;
             refuse(stream, Reply::AddressTypeNotSupported).await;
         }
         // The refusal of the methods has been sent.

@@ -43,7 +43,7 @@ async fn connect(asked: SocketAddr, proxy: &Proxy) -> Option<(TcpStream, Permit)
         return None;
     }
     let target = proxy.meant_by(asked.ip(), asked.port())?;
-    let permit = proxy.judge(Op::Connect, &target).ok()?;
+    let permit = proxy.judge(Op::Connect, &target).await.ok()?;
     Some((proxy.connect(&permit).await.ok()?, permit))
 }
 

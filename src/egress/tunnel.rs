@@ -18,7 +18,7 @@ use super::moved::Moved;
 use super::pace::Pace;
 use super::pipe::{Lent, Pipes};
 use super::reading;
-use crate::policy::network::{Denial, Limits, Permit};
+use crate::policy::network::{Limits, Permit};
 
 /// What a tunnel carries with, and up to which limits.
 pub(super) type Means<'a> = (&'a Pipes, Limits);
@@ -39,23 +39,21 @@ pub(super) async fn run(near: End, far: End, means: Means<'_>) {
 
 /// Runs a tunnel to its end, or until the client's first bytes show that they are meant for
 /// another host than `permit` says. Until then none of them goes on; what the server sends does.
-/// `record` is told of that before the client is.
+///
+/// # Errors
+/// The client means another host, and has not been told yet.
 pub(super) async fn run_confirmed(
     near: End,
     far: TcpStream,
     permit: &Permit,
     means: Means<'_>,
-    record: impl FnOnce(&Denial),
-) {
+) -> Result<(), (Mismatch, TcpStream)> {
     let carried = {
         let first = pin!(confirm(&near.stream, near.read, permit, means.1.head));
         carry(&near.stream, &far, first, &[], means).await
     };
     drop(far);
-    if let Err(mismatch) = carried {
-        record(&mismatch.denial);
-        mismatch.turn_away(near.stream).await;
-    }
+    carried.map_err(|mismatch| (mismatch, near.stream))
 }
 
 /// Carries bytes both ways: to `far` what comes after `first` and from `near`, to `near` `read`

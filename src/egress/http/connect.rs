@@ -62,27 +62,30 @@ pub(super) async fn serve(
 
 impl Proxy {
     async fn open(&self, asked: &Asked) -> Result<(TcpStream, Permit), Refusal> {
-        let permit = self.judge_request(Op::Connect, asked)?;
+        let permit = self.judge_request(Op::Connect, asked).await?;
         Ok((self.connect(&permit).await?, permit))
     }
 
     /// Asks the policy about where a request goes, and whether its `Host` says the same.
-    pub(super) fn judge_request(&self, op: Op, asked: &Asked) -> Result<Permit, Refusal> {
-        let permit = self.judge(op, &asked.target)?;
+    pub(super) async fn judge_request(&self, op: Op, asked: &Asked) -> Result<Permit, Refusal> {
+        let permit = self.judge(op, &asked.target).await?;
         let confirmed = match &asked.host {
             Some(host) => permit.confirm_host(host),
             None => Ok(()),
         };
-        confirmed.map(|()| permit).map_err(|denial| {
-            self.record_denied(op, &asked.target, &denial);
-            Refusal::Denied(denial)
-        })
+        match confirmed {
+            Ok(()) => Ok(permit),
+            Err(denial) => Err(self
+                .refuse(op, &asked.target, Refusal::Denied(denial))
+                .await),
+        }
     }
 
     /// Connects for a tunnel, and records how that went, once.
     pub(in crate::egress) async fn connect(&self, permit: &Permit) -> Result<TcpStream, Refusal> {
         let stream = self.dial(Op::Connect, permit).await?;
-        self.record_allowed(Op::Connect, permit);
+        // What was let through waits for nobody.
+        let _found = self.record_allowed(Op::Connect, permit);
         Ok(stream)
     }
 
@@ -94,18 +97,31 @@ impl Proxy {
         far: TcpStream,
         permit: &Permit,
     ) {
-        let record = |denial: &_| self.record_denied(Op::Connect, permit.target(), denial);
-        let limits = self.network.limits();
-        tunnel::run_confirmed(near, far, permit, (&self.pipes, limits), record).await;
+        let means = (&*self.pipes, self.network.limits());
+        if let Err((mismatch, near)) = tunnel::run_confirmed(near, far, permit, means).await {
+            let denial = &mismatch.denial;
+            let recorded = self.record_denied(Op::Connect, permit.target(), denial);
+            recorded.attributed().await;
+            mismatch.turn_away(near).await;
+        }
     }
 
     /// Asks the policy, and records a refusal.
-    pub(in crate::egress) fn judge(&self, op: Op, target: &Target) -> Result<Permit, Refusal> {
-        self.network.check(target.clone()).map_err(|denial| {
-            let refusal = Refusal::Denied(denial);
-            self.record_refusal(op, target, &refusal);
-            refusal
-        })
+    pub(in crate::egress) async fn judge(
+        &self,
+        op: Op,
+        target: &Target,
+    ) -> Result<Permit, Refusal> {
+        match self.network.check(target.clone()) {
+            Ok(permit) => Ok(permit),
+            Err(denial) => Err(self.refuse(op, target, Refusal::Denied(denial)).await),
+        }
+    }
+
+    /// Records a refusal while the client waits for it.
+    pub(super) async fn refuse(&self, op: Op, target: &Target, refusal: Refusal) -> Refusal {
+        self.record_refusal(op, target, &refusal).attributed().await;
+        refusal
     }
 
     /// Connects, and records a failure.
@@ -113,10 +129,10 @@ impl Proxy {
         let attempt = self.attempt(op, permit);
         let dialled = dial::dial(permit).await;
         attempt.settle();
-        if let Err(refusal) = &dialled {
-            self.record_refusal(op, permit.target(), refusal);
+        match dialled {
+            Ok(stream) => Ok(stream),
+            Err(refusal) => Err(self.refuse(op, permit.target(), refusal).await),
         }
-        dialled
     }
 }
 

@@ -32,7 +32,7 @@ impl Client {
         mut request: Request<Incoming>,
     ) -> Result<Response<Body>, Problem> {
         let asked = plain_target(&request)?;
-        let permit = self.proxy.judge_request(Op::Request, &asked)?;
+        let permit = self.proxy.judge_request(Op::Request, &asked).await?;
         let target = asked.target;
         let websocket = headers::is_websocket(request.headers());
         let near = websocket.then(|| hyper::upgrade::on(&mut request));
@@ -58,7 +58,7 @@ impl Client {
             }
             (true, _) => {
                 let what = "it switches to a protocol nobody asked for";
-                return Err(self.failed(&target, Cause::Other, what).into());
+                return Err(self.failed(&target, Cause::Other, what).await.into());
             }
             (false, _) => {}
         }
@@ -104,7 +104,7 @@ impl Client {
             pool.put(target, sender, worker);
             return Ok(response);
         };
-        self.proxy.record_allowed(Op::Request, permit);
+        let _found = self.proxy.record_allowed(Op::Request, permit);
         let spare = repeatable(&request);
         sender.interim.by(sink.clone());
         let sent = timeout(self.idle(), sender.requests.try_send_request(request)).await;
@@ -114,14 +114,14 @@ impl Client {
                 return Ok(response);
             }
             Ok(Err(mut error)) => match Broken::cause_of(error.error()) {
-                Some(what) => return Err(self.failed(target, Cause::Other, what)),
+                Some(what) => return Err(self.failed(target, Cause::Other, what).await),
                 // The server closed it while the request was on its way.
                 None => error.take_message().or(spare),
             },
             Err(_) => None,
         };
         let Some(request) = again else {
-            return Err(self.failed(target, Cause::Other, NO_ANSWER));
+            return Err(self.failed(target, Cause::Other, NO_ANSWER).await);
         };
         let stream = self.proxy.dial(Op::Request, permit).await?;
         let (response, sender) = self.send_over(stream, target, request, sink).await?;
@@ -137,7 +137,7 @@ impl Client {
     ) -> Result<(Response<Incoming>, Sender), Refusal> {
         let stream = self.proxy.dial(Op::Request, permit).await?;
         // Before the first byte leaves: what was sent is on record, whatever comes back.
-        self.proxy.record_allowed(Op::Request, permit);
+        let _found = self.proxy.record_allowed(Op::Request, permit);
         self.send_over(stream, permit.target(), request, sink).await
     }
 
@@ -148,34 +148,35 @@ impl Client {
         request: Request<Body>,
         sink: Option<Sink>,
     ) -> Result<(Response<Incoming>, Sender), Refusal> {
-        let failed = |error: hyper::Error| {
-            let what = Broken::cause_of(&error).unwrap_or(NO_ANSWER);
-            self.failed(target, Cause::Other, what)
-        };
         let mut builder = http1::Builder::new();
         builder.max_headers(MAX_HEADERS).preserve_header_case(true);
         let (stream, interim) = Upstream::new(stream);
-        let (requests, connection) = builder
-            .handshake(TokioIo::new(stream))
-            .await
-            .map_err(failed)?;
-        tokio::spawn(connection.with_upgrades());
-        interim.by(sink);
-        let mut sender = Sender { requests, interim };
-        match timeout(self.idle(), sender.requests.send_request(request)).await {
-            Ok(answer) => Ok((answer.map_err(failed)?, sender)),
-            Err(_) => Err(self.failed(target, Cause::TimedOut, LATE)),
-        }
+        let exchange = async {
+            let (requests, connection) = builder.handshake(TokioIo::new(stream)).await?;
+            tokio::spawn(connection.with_upgrades());
+            interim.by(sink);
+            let mut sender = Sender { requests, interim };
+            let answer = timeout(self.idle(), sender.requests.send_request(request)).await;
+            Ok::<_, hyper::Error>(match answer {
+                Ok(answer) => Some((answer?, sender)),
+                Err(_) => None,
+            })
+        };
+        let (cause, what) = match exchange.await {
+            Ok(Some(answered)) => return Ok(answered),
+            Ok(None) => (Cause::TimedOut, LATE),
+            Err(error) => (Cause::Other, Broken::cause_of(&error).unwrap_or(NO_ANSWER)),
+        };
+        Err(self.failed(target, cause, what).await)
     }
 
     fn idle(&self) -> Duration {
         self.proxy.network.limits().idle
     }
 
-    fn failed(&self, target: &Target, cause: Cause, what: &str) -> Refusal {
+    async fn failed(&self, target: &Target, cause: Cause, what: &str) -> Refusal {
         let refusal = Refusal::Failed(Failure::new(target, cause, what));
-        self.proxy.record_refusal(Op::Request, target, &refusal);
-        refusal
+        self.proxy.refuse(Op::Request, target, refusal).await
     }
 
     /// Puts a failure down to the client where its own body was the reason.

@@ -4,7 +4,7 @@ use tokio::time::{Instant, sleep};
 
 use super::*;
 use crate::policy::hostname::Target;
-use crate::policy::network::Network;
+use crate::policy::network::{Denial, Network};
 
 fn permit(target: &str) -> Permit {
     let network = Network::allowing(&[target]);
@@ -33,11 +33,11 @@ async fn tunnel(
             stream: near,
             read: Bytes::new(),
         };
-        let mut denied = None;
-        let record = |denial: &Denial| denied = Some(denial.clone());
         let means = (&Pipes::default(), Network::allowing(&[]).limits());
-        run_confirmed(near, far, &permit, means, record).await;
-        denied
+        let (mismatch, near) = run_confirmed(near, far, &permit, means).await.err()?;
+        let denial = mismatch.denial.clone();
+        mismatch.turn_away(near).await;
+        Some(denial)
     };
     (client, server, tokio::spawn(run))
 }
