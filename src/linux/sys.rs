@@ -20,7 +20,9 @@ use nix::unistd::Pid;
 
 pub(crate) use closing::{close_all_but, set_close_on_exec_but};
 pub(crate) use mounts::{MountAttr, mount_setattr, mount_setattr_recursive};
-pub(crate) use sockets::{allow_any_source, attach_filter, lost_packets, network_namespace};
+pub(crate) use sockets::{
+    accept_with_data, allow_any_source, attach_filter, lost_packets, network_namespace,
+};
 pub(crate) use types::{Disposition, Forked, Notification, Related};
 
 /// Clones this process into new namespaces; `flags` are `CLONE_NEW*`.

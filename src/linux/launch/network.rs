@@ -51,10 +51,10 @@ pub(super) fn build(plan: &Plan) -> Result<Network, Failure> {
     sys::loopback_up(any.as_fd()).at(Step::LoopbackUp)?;
     let mut listeners = Vec::new();
     for &(role, port) in &plan.listeners {
-        listeners.push((role, tcp((Ipv4Addr::LOCALHOST, port)).at(Step::Listen)?));
+        listeners.push((role, proxy((Ipv4Addr::LOCALHOST, port)).at(Step::Listen)?));
         // No IPv6, by sysctl or by kernel: programs inside find 127.0.0.1 alone, which is
         // the address the proxy variables name.
-        if let Some(v6) = where_there_is_v6(tcp((Ipv6Addr::LOCALHOST, port)))? {
+        if let Some(v6) = where_there_is_v6(proxy((Ipv6Addr::LOCALHOST, port)))? {
             listeners.push((role, v6));
         }
     }
@@ -151,6 +151,14 @@ fn where_there_is_v6(socket: Result<OwnedFd, Errno>) -> Result<Option<OwnedFd>, 
         Err(Errno::ADDRNOTAVAIL | Errno::AFNOSUPPORT) => Ok(None),
         socket => socket.map(Some).at(Step::Listen),
     }
+}
+
+/// Listens for clients of a proxy, who speak first: until one has, the proxies need not wake up.
+fn proxy(address: impl Into<SocketAddr>) -> Result<OwnedFd, Errno> {
+    let socket = tcp(address)?;
+    // Without it they wake up twice.
+    let _deferred = sys::accept_with_data(socket.as_fd(), 1);
+    Ok(socket)
 }
 
 fn tcp(address: impl Into<SocketAddr>) -> Result<OwnedFd, Errno> {

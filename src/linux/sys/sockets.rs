@@ -23,6 +23,12 @@ pub(crate) fn allow_any_source(socket: BorrowedFd<'_>) -> io::Result<()> {
     set_option(socket, libc::SOL_IPV6, IPV6_FREEBIND, &on)
 }
 
+/// Has a connection accepted when its client has sent something, or after some seconds; see
+/// TCP_DEFER_ACCEPT in tcp(7).
+pub(crate) fn accept_with_data(socket: BorrowedFd<'_>, seconds: c_int) -> io::Result<()> {
+    set_option(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, &seconds)
+}
+
 /// Has a socket receive what a program of classic BPF lets through; see socket(7).
 pub(crate) fn attach_filter(
     socket: BorrowedFd<'_>,
