@@ -78,6 +78,32 @@ for count in (80, 200):
 }
 
 #[test]
+fn a_blocked_connection_of_tcp_holds_up_no_other() {
+    let scratch = Scratch::new("blocked-tcp");
+    // The first call that blocks is taken by the thread that takes all others.
+    let script = r"
+import socket, threading, time
+full = socket.socket(); full.bind(('127.0.0.1', 0)); full.listen(0)
+first = socket.create_connection(full.getsockname())
+other = socket.socket(); other.bind(('127.0.0.1', 0)); other.listen(64)
+waiting = []
+def wait():
+    with socket.create_connection(full.getsockname()) as client: waiting.append(client.recv(1))
+thread = threading.Thread(target=wait); thread.start()
+time.sleep(0.3)
+started = time.monotonic()
+for _ in range(50):
+    with socket.create_connection(other.getsockname()): other.accept()[0].close()
+print(len(waiting), time.monotonic() - started < 0.9)
+for _ in range(2): full.accept()[0].close()
+thread.join()
+print(waiting)
+";
+    let ran = Srt::new(&scratch).run(&["python3", "-c", script]);
+    assert_eq!(ran.succeeds().stdout, "0 True\n[b'']\n");
+}
+
+#[test]
 fn a_blocked_connection_to_a_listed_host_socket_ends_with_its_caller() {
     let scratch = Scratch::new("blocked-host");
     let path = scratch.dir("x").join("busy");

@@ -10,12 +10,14 @@ mod connect;
 mod namespaces;
 mod observe;
 mod resolve;
+mod turn;
 mod watch;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -34,10 +36,11 @@ use super::unix_diag::{self, UnixDiag};
 use crate::audit::Audit;
 use crate::policy::sockets::Sockets;
 use bound::Bound;
-use caller::Caller;
+use caller::{Caller, Known};
 use namespaces::Namespaces;
 pub(crate) use observe::Terms;
 use observe::{Datagrams, Memory, Observer};
+use turn::{Lead, Turn};
 use watch::Watch;
 
 /// Most calls in progress at one time; further ones wait. Only calls that block add up.
@@ -81,34 +84,18 @@ struct Shared {
     host_sockets: OnceLock<Option<UnixDiag>>,
     policy: Sockets,
     audit: Audit,
-    watch: Arc<Watch>,
-    workers: Mutex<Workers>,
-    /// Held by who takes the next call, where most are told of: waiting for it all at once, each
-    /// call would wake up all that are idle.
-    turn: Mutex<()>,
-    /// The command's process has seen that its calls are performed.
-    is_checked: AtomicBool,
+    watch: Watch,
+    turn: Turn,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     is_over: AtomicBool,
     on_start: fn() -> io::Result<()>,
-}
-
-#[derive(Debug, Default)]
-struct Workers {
-    threads: Vec<JoinHandle<()>>,
-    idle: usize,
-}
-
-/// The right of a thread to take the next call.
-#[derive(Debug)]
-struct Lead<'b> {
-    shared: &'b Arc<Shared>,
-    turn: Option<MutexGuard<'b, ()>>,
 }
 
 /// What one thread of the broker needs for itself.
 #[derive(Debug, Default)]
 struct Worker {
     line: Option<Line>,
+    known: Rc<Known>,
 }
 
 /// A broker whose first thread waits for the sandbox: threads take their time to start, which
@@ -149,18 +136,16 @@ impl Broker {
 
     fn end_threads(&self) {
         self.0.is_over.store(true, Ordering::Relaxed);
+        self.0.turn.end();
         loop {
-            let workers = self.0.workers();
-            let mut alive = workers
-                .threads
-                .iter()
-                .filter(|thread| !thread.is_finished());
+            let threads = self.0.threads();
+            let mut alive = threads.iter().filter(|thread| !thread.is_finished());
             let Some(thread) = alive.next() else { return };
             // A signal that comes before the thread waits for a call is lost: once more.
             for thread in [thread].into_iter().chain(alive) {
                 let _ended = pthread_kill(thread.as_pthread_t(), INTERRUPTION);
             }
-            drop(workers);
+            drop(threads);
             std::thread::sleep(Duration::from_micros(200));
         }
     }
@@ -191,16 +176,13 @@ impl Prepared {
             redirection: ends.redirection,
             policy,
             audit,
-            watch: Arc::default(),
-            workers: Mutex::new(Workers {
-                threads: vec![self.thread],
-                idle: 1,
-            }),
-            turn: Mutex::default(),
-            is_checked: AtomicBool::new(false),
+            watch: Watch::default(),
+            turn: Turn::default(),
+            threads: Mutex::new(vec![self.thread]),
             is_over: AtomicBool::new(false),
             on_start: self.on_start,
         });
+        shared.turn.follow();
         let is_ready = self.is_ready.recv().unwrap_or_else(|_| Err(gone()));
         is_ready?;
         self.work.send(Arc::clone(&shared)).map_err(|_| gone())?;
@@ -212,20 +194,27 @@ impl Prepared {
 }
 
 impl Shared {
-    /// Starts a worker where none is free to take the next call.
+    /// Starts a worker, who follows.
     fn add_worker(self: &Arc<Self>) -> io::Result<()> {
-        let mut workers = self.workers();
-        if workers.idle > 0 || workers.threads.len() >= MAX_WORKERS {
+        let mut threads = self.threads();
+        if threads.len() >= MAX_WORKERS {
             return Ok(());
         }
         let shared = Arc::clone(self);
         let thread = std::thread::Builder::new().stack_size(STACK);
+        // Before it is one.
+        self.turn.follow();
         let thread = thread.spawn(move || match (shared.on_start)() {
             Ok(()) => drop(shared.work()),
-            Err(_) => shared.workers().idle -= 1,
-        })?;
-        workers.threads.push(thread);
-        workers.idle += 1;
+            Err(_) => shared.turn.leave(),
+        });
+        match thread {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                self.turn.leave();
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -238,7 +227,7 @@ impl Shared {
                 datagrams.tell(&shared.audit, || shared.is_over());
             }
         })?;
-        self.workers().threads.push(thread);
+        self.threads().push(thread);
         Ok(())
     }
 
@@ -252,47 +241,30 @@ impl Shared {
 
     fn take_calls(self: &Arc<Self>) -> io::Result<()> {
         let mut worker = Worker::default();
-        let mut kept = None;
+        let mut lead = self.turn.wait(self);
         loop {
-            let lead = kept.take().unwrap_or_else(|| self.lead());
             let call = match sys::receive_notification(self.listener.as_fd()) {
                 Ok(call) => call,
                 // The caller was killed between the wake-up and now, or all of them were.
                 Err(error) => match error.raw_os_error() {
-                    Some(libc::ENOENT | libc::EINTR) if !self.is_over() => {
-                        kept = Some(lead);
-                        continue;
-                    }
+                    Some(libc::ENOENT | libc::EINTR) if !self.is_over() => continue,
                     _ => return Err(error),
                 },
             };
             let errno = match call.call {
-                libc::SYS_connect => {
-                    lead.pass_on();
-                    Some(self.perform(&mut worker, &call))
-                }
-                _ => {
-                    let memory = Memory::of(self.listener.as_fd(), &call, lead);
-                    let errno = self.tell(&memory, &call);
-                    kept = memory.into_lead();
-                    errno
-                }
+                libc::SYS_connect => Some(self.perform(&mut worker, &call, &lead)),
+                _ => self.tell(&Memory::of(self.listener.as_fd(), &call, &lead), &call),
             };
-            if kept.is_none() {
+            let leads = lead.is_held();
+            if !leads {
                 // Before the answer: the next call may come at once, and here is who takes it.
-                self.workers().idle += 1;
+                self.turn.follow();
             }
             // A caller that was killed meanwhile needs no answer.
             drop(sys::answer(self.listener.as_fd(), call.id, errno));
-        }
-    }
-
-    /// Waits until this thread is to take the next call.
-    fn lead(self: &Arc<Self>) -> Lead<'_> {
-        let turn = || self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        Lead {
-            shared: self,
-            turn: self.observer.as_ref().map(|_| turn()),
+            if !leads {
+                lead = self.turn.wait(self);
+            }
         }
     }
 
@@ -305,10 +277,11 @@ impl Shared {
     }
 
     /// Performs one call; returns its errno, 0 for success.
-    fn perform(&self, worker: &mut Worker, call: &Notification) -> i32 {
+    fn perform(&self, worker: &mut Worker, call: &Notification, lead: &Lead<'_>) -> i32 {
         let act = || {
-            let caller = Caller::of(self.listener.as_fd(), call)?;
-            connect::perform(self, worker, &caller, &call.args)
+            let known = Rc::clone(&worker.known);
+            let caller = Caller::of(self.listener.as_fd(), call, &known);
+            connect::perform(self, worker, (&caller, lead), &call.args)
         };
         // A caller must not wait for ever because of a fault of ours.
         let result = catch_unwind(AssertUnwindSafe(act)).unwrap_or(Err(Errno::ENOSYS));
@@ -326,8 +299,8 @@ impl Shared {
         self.host_sockets.get_or_init(open).as_ref()
     }
 
-    fn workers(&self) -> MutexGuard<'_, Workers> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells whether the broker was dropped, or every process under the filter is gone.
@@ -338,20 +311,6 @@ impl Shared {
             .revents()
             .is_some_and(|events| events.contains(PollFlags::POLLHUP));
         self.is_over.load(Ordering::Relaxed) || (polled.is_ok() && hung_up)
-    }
-}
-
-impl Lead<'_> {
-    /// Has another thread take the next call, since this one may block.
-    fn pass_on(self) {
-        self.shared.workers().idle -= 1;
-        // The first such call is the launch's own check and cannot block: a command that never
-        // connects costs one thread.
-        if self.shared.is_checked.swap(true, Ordering::Relaxed) {
-            // Without another thread calls take turns.
-            let _started = self.shared.add_worker();
-        }
-        drop(self.turn);
     }
 }
 

@@ -1,5 +1,7 @@
 //! The process that made a call: what it points to, its descriptors, its view of the files.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::IoSliceMut;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -19,7 +21,46 @@ pub(super) struct Caller<'b> {
     listener: BorrowedFd<'b>,
     id: u64,
     thread: i32,
-    pidfd: OwnedFd,
+    known: &'b Known,
+}
+
+/// Descriptors of threads that called before. One of a thread that is gone stays its own,
+/// whoever has the number since, and finds nobody (ESRCH).
+#[derive(Debug, Default)]
+pub(super) struct Known(RefCell<HashMap<i32, OwnedFd>>);
+
+/// Most threads that are remembered.
+const MAX_KNOWN: usize = 64;
+
+impl Known {
+    /// Has `act` use the descriptor of a thread, and once more where that had the number before.
+    fn with<T>(&self, thread: i32, act: impl Fn(&OwnedFd) -> Result<T, Errno>) -> Result<T, Errno> {
+        let known = self.0.borrow().get(&thread).map(&act);
+        if let Some(done) = known
+            && !matches!(done, Err(Errno::ESRCH))
+        {
+            return done;
+        }
+        let pidfd = match pidfd_open(thread, PIDFD_THREAD) {
+            Err(Errno::EINVAL) => return act(&process_of(thread)?),
+            other => other?,
+        };
+        let done = act(&pidfd);
+        let mut known = self.0.borrow_mut();
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(thread, pidfd);
+        done
+    }
+}
+
+/// Opens the process that a thread is of; another one may have the number of the thread later.
+/// KERNEL(6.9): threads cannot be opened before.
+fn process_of(thread: i32) -> Result<OwnedFd, Errno> {
+    let status = status_of(&open_proc(thread)?)?;
+    let process = number_at(&status, "Tgid:", 0).ok_or(Errno::ESRCH)?;
+    pidfd_open(process, PidfdFlags::empty())
 }
 
 /// PIDFD_THREAD of linux/pidfd.h, since Linux 6.9: names a thread, which may have
@@ -27,24 +68,15 @@ pub(super) struct Caller<'b> {
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
 
 impl<'b> Caller<'b> {
-    /// Opens what is needed of the caller. Whether it was still there, [`Caller::read`] and what
-    /// opens its places make sure of: what was taken of it before is its own only then.
-    pub(super) fn of(listener: BorrowedFd<'b>, call: &Notification) -> Result<Self, Errno> {
-        let pidfd = match pidfd_open(call.thread, PIDFD_THREAD) {
-            // KERNEL(6.9): only whole processes before.
-            Err(Errno::EINVAL) => {
-                let status = status_of(&open_proc(call.thread)?)?;
-                let process = number_at(&status, "Tgid:", 0).ok_or(Errno::ESRCH)?;
-                pidfd_open(process, PidfdFlags::empty())
-            }
-            other => other,
-        }?;
-        Ok(Self {
+    /// Takes the caller of `call`. Whether it is still there, [`Caller::read`] and what opens its
+    /// places make sure of: what was taken of it before is its own only then.
+    pub(super) fn of(listener: BorrowedFd<'b>, call: &Notification, known: &'b Known) -> Self {
+        Self {
             listener,
             id: call.id,
             thread: call.thread,
-            pidfd,
-        })
+            known,
+        }
     }
 
     /// Returns the number its call is answered by.
@@ -87,7 +119,9 @@ impl<'b> Caller<'b> {
         if number < 0 {
             return Err(Errno::EBADF);
         }
-        rustix::process::pidfd_getfd(&self.pidfd, number, PidfdGetfdFlags::empty()).map_err(errno)
+        self.known.with(self.thread, |pidfd| {
+            rustix::process::pidfd_getfd(pidfd, number, PidfdGetfdFlags::empty()).map_err(errno)
+        })
     }
 
     /// Opens its root as a place.
@@ -170,6 +204,10 @@ pub(super) fn number_at(status: &str, field: &str, index: usize) -> Option<i32> 
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Child, Command, Stdio};
+
+    use rustix::process::pidfd_getfd;
+
     use super::*;
 
     #[test]
@@ -179,6 +217,37 @@ mod tests {
         assert_eq!(number_at(status, "NStgid:", 1), Some(7));
         assert_eq!(number_at(status, "NSpid:", 1), Some(8));
         assert_eq!(number_at(status, "NSpid:", 2), None);
+    }
+
+    #[test]
+    fn a_thread_with_the_number_of_one_that_is_gone_is_not_taken_for_it() {
+        let child = || {
+            let mut command = Command::new("cat");
+            command.stdin(Stdio::piped()).spawn().unwrap()
+        };
+        let opened = |child: &Child| {
+            let pid = i32::try_from(child.id()).unwrap();
+            (pid, pidfd_open(pid, PidfdFlags::empty()).unwrap())
+        };
+        let (mut gone, mut here) = (child(), child());
+        let (_, stale) = opened(&gone);
+        let (pid, _) = opened(&here);
+        let known = Known(RefCell::new(HashMap::from([(pid, stale)])));
+        let input = |pidfd: &OwnedFd| {
+            pidfd_getfd(pidfd, 0, PidfdGetfdFlags::empty())
+                .and_then(rustix::fs::fstat)
+                .map_err(errno)
+        };
+        // While it lives, what is remembered is asked.
+        let before = known.with(pid, input).unwrap().st_ino;
+        drop(gone.stdin.take());
+        gone.wait().unwrap();
+        let after = known.with(pid, input).unwrap().st_ino;
+        let again = known.with(pid, input).unwrap().st_ino;
+        drop(here.stdin.take());
+        here.wait().unwrap();
+        assert_ne!(before, after);
+        assert_eq!(after, again);
     }
 
     #[test]

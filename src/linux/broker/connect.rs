@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 
 use super::caller::{Caller, errno, errno_of, lower_half};
 use super::namespaces::Namespace;
+use super::turn::Lead;
 use super::{Shared, Worker, resolve};
 use crate::audit::event::{Code, Event, Kind, Rule, Suggest, Verdict};
 use crate::linux::executor::{self, Destination, MAX_ADDRESS};
@@ -28,7 +29,7 @@ const EXT4_SUPER_MAGIC: i64 = 0xef53;
 pub(super) fn perform(
     broker: &Shared,
     worker: &mut Worker,
-    caller: &Caller<'_>,
+    (caller, lead): (&Caller<'_>, &Lead<'_>),
     args: &[u64; 6],
 ) -> Result<(), Errno> {
     let socket = caller.descriptor(args[0])?;
@@ -45,10 +46,12 @@ pub(super) fn perform(
         // Of other families none looks at who connects.
         let connect = || sys::connect(socket.as_fd(), &address);
         return match may_block(&socket)? {
-            true => broker.watch.perform(caller, connect),
+            true => broker.watch.perform(caller, lead, connect),
             false => connect().map_err(|error| errno_of(&error)),
         };
     }
+    // From here on others may be waited for: the executor, file systems.
+    lead.pass_on();
     let Some(path) = path_of(&socket, &address)? else {
         let to = Destination::Address(&address);
         return have_executed(broker, worker, caller, &socket, to);
@@ -61,7 +64,7 @@ pub(super) fn perform(
         }
         Side::Outside => {
             let connect = || executor::connect_to_place(&socket, &place);
-            broker.watch.perform(caller, connect)
+            broker.watch.perform(caller, lead, connect)
         }
     }
 }

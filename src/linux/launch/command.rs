@@ -107,7 +107,8 @@ fn expect_performed() -> Result<(), Failure> {
     let socket = socket_with(
         AddressFamily::INET,
         SocketType::DGRAM,
-        SocketFlags::CLOEXEC,
+        // One that might block would be looked after by a thread.
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )
     .at(Step::PerformCalls)?;

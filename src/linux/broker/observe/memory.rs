@@ -1,6 +1,5 @@
 //! What a caller's call points to, read for a report: cheaper than for an answer that counts.
 
-use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::io::IoSliceMut;
 use std::os::fd::BorrowedFd;
@@ -9,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
-use crate::linux::broker::Lead;
+use crate::linux::broker::turn::Lead;
 use crate::linux::sys::{self, Notification};
 
 /// The memory of the calling thread. Nothing of it is opened: most calls are granted, and there
@@ -19,7 +18,7 @@ pub(crate) struct Memory<'b> {
     listener: BorrowedFd<'b>,
     id: u64,
     thread: i32,
-    lead: RefCell<Option<Lead<'b>>>,
+    lead: &'b Lead<'b>,
 }
 
 /// Longest path, with its NUL; see path_resolution(7).
@@ -35,28 +34,20 @@ impl<'b> Memory<'b> {
     pub(in super::super) fn of(
         listener: BorrowedFd<'b>,
         call: &Notification,
-        lead: Lead<'b>,
+        lead: &'b Lead<'b>,
     ) -> Self {
         Self {
             listener,
             id: call.id,
             thread: call.thread,
-            lead: RefCell::new(Some(lead)),
+            lead,
         }
-    }
-
-    /// Returns the right to take the next call, if nobody else has it.
-    pub(in super::super) fn into_lead(self) -> Option<Lead<'b>> {
-        self.lead.into_inner()
     }
 
     /// Has another thread take the next call, before a look at a file system that may not
     /// answer.
     pub(super) fn pass_on(&self) {
-        let lead = self.lead.borrow_mut().take();
-        if let Some(lead) = lead {
-            lead.pass_on();
-        }
+        self.lead.pass_on();
     }
 
     /// Returns the number of the thread, which is its own as long as it waits.
