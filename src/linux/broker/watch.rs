@@ -30,14 +30,14 @@ struct Call {
     thread: Pthread,
     /// The right to take the next call, which the thread keeps unless this one blocks.
     lead: u64,
-    looks: u32,
+    looks: u128,
 }
 
 /// Time between two looks, for which the next call waits at most twice behind one that blocks.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Looks until it is asked whether somebody waits for a call.
-const LOOKS: u32 = (PATIENCE.as_millis() / LOOK.as_millis()) as u32;
+const LOOKS: u128 = PATIENCE.as_millis() / LOOK.as_millis();
 
 /// Looks without a call in progress after which the thread ends: one burst, one thread.
 const IDLE_LOOKS: u32 = 200;
