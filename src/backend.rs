@@ -23,6 +23,8 @@ pub struct Command {
     pub job_server: Option<PathBuf>,
     /// What is reported of its use of files.
     pub observed: Observed,
+    /// Whether what it leaves running is waited for, and not ended with it.
+    pub keep_background: bool,
 }
 
 /// What is reported of the command's use of files beside what is performed for it. Nothing of

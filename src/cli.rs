@@ -67,6 +67,8 @@ pub struct RunOptions {
     pub events_chain: bool,
     /// Tell of reads and of programs too.
     pub monitor: bool,
+    /// Wait for what the command leaves running.
+    pub keep_background: bool,
     /// Descriptors the command inherits besides 0, 1 and 2.
     pub pass_fds: Vec<i32>,
     /// The command itself.
@@ -150,6 +152,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
         events_fds: flags.events_fds,
         events_chain: flags.events_chain,
         monitor: flags.monitor,
+        keep_background: flags.keep_background,
         pass_fds: flags.pass_fds,
         command,
     })))
@@ -284,6 +287,10 @@ struct Flags {
     /// tell of refused reads and of programs too
     #[arg(long)]
     monitor: bool,
+
+    /// wait for what the command leaves running
+    #[arg(long)]
+    keep_background: bool,
 
     /// let the command inherit descriptor n ≥ 3
     #[arg(long = "pass-fd", value_name = "n", value_parser = value_parser!(i32).range(3..))]

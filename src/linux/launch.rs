@@ -1,5 +1,6 @@
 //! Carries a plan out: clone, build, confine, hold, release. Takes no policy decision.
 
+mod background;
 pub(crate) mod caller;
 mod command;
 pub(crate) mod control;

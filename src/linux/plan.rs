@@ -77,6 +77,8 @@ pub struct Plan {
     pub ids: (u32, u32),
     /// What the command may use up.
     pub limits: limits::Limits,
+    /// Whether what the command leaves running is waited for.
+    pub keep_background: bool,
 }
 
 /// Whether the Unix sockets of the host are open to the command.
@@ -236,6 +238,7 @@ impl Plan {
             keep_fds: command.keep_fds.clone(),
             ids: (host.uid, host.gid),
             limits,
+            keep_background: command.keep_background,
         })
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn clone_into_namespaces(flags: c_int) -> io::Result<Forked> {
     refuse_threads()?;
     let mut pidfd: c_int = -1;
     let mut args = libc::clone_args {
-        flags: u64::from(flags.cast_unsigned()) | CLONE_PIDFD,
+        flags: u64::from((flags | libc::CLONE_PIDFD).cast_unsigned()),
         pidfd: (&raw mut pidfd).addr() as u64,
         child_tid: 0,
         parent_tid: 0,
@@ -51,17 +51,21 @@ pub(crate) fn clone_into_namespaces(flags: c_int) -> io::Result<Forked> {
     let pid = match check(pid) {
         // Container profiles answer ENOSYS so that libraries fall back to clone, whose flags
         // a filter can read.
-        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => clone_raw(flags, &mut pidfd)?,
+        Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+            return clone_raw(flags | libc::SIGCHLD);
+        }
         other => other?,
     };
     Ok(forked(pid, pidfd))
 }
 
-fn clone_raw(flags: c_int, pidfd: &mut c_int) -> io::Result<i64> {
-    let flags = flags | libc::CLONE_PIDFD | libc::SIGCHLD;
+fn clone_raw(flags: c_int) -> io::Result<Forked> {
+    let mut pidfd: c_int = -1;
+    let flags = flags | libc::CLONE_PIDFD;
     // SAFETY: no stack is given and CLONE_VM is not set, so the child gets a copy of ours; the
     // third argument points to a c_int that lives across the call.
-    check(unsafe { libc::syscall(libc::SYS_clone, flags, 0, std::ptr::from_mut(pidfd), 0, 0) })
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) };
+    Ok(forked(check(pid)?, pidfd))
 }
 
 /// Forks this process. The caller must be single-threaded, as for [`clone_into_namespaces`].
@@ -87,8 +91,13 @@ pub(crate) fn fork() -> io::Result<Forked> {
 /// Forks the calling thread of a process that may have others. The child may make calls that
 /// are safe in a signal handler, and no other: a lock another thread held stays taken.
 pub(crate) fn fork_thread() -> io::Result<Forked> {
-    let mut pidfd: c_int = -1;
-    Ok(forked(clone_raw(0, &mut pidfd)?, pidfd))
+    clone_raw(libc::SIGCHLD)
+}
+
+/// Forks a helper, which wait(2) counts as no child: see `__WCLONE`. The caller must be single-threaded.
+pub(crate) fn fork_helper() -> io::Result<Forked> {
+    refuse_threads()?;
+    clone_raw(0)
 }
 
 /// Refuses to fork a threaded process: see fork(2) and signal-safety(7).
@@ -268,28 +277,21 @@ pub(crate) fn is_pending(listener: BorrowedFd<'_>, id: u64) -> bool {
 pub(crate) fn wake_in_turns(listener: BorrowedFd<'_>) -> io::Result<()> {
     // From linux/seccomp.h, since Linux 6.6.
     const SYNC_WAKE_UP: libc::c_ulong = 1;
-    ioctl_with(listener, libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP).map(drop)
-}
-
-/// Opens the place that a Unix socket of a user namespace that this user made is bound to.
-pub(crate) fn bound_place(socket: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // From linux/un.h, since Linux 4.6.
-    const SIOCUNIXFILE: libc::Ioctl = 0x89e0;
-    let fd = ioctl_with(socket, SIOCUNIXFILE, 0)?;
-    // SAFETY: this call makes the kernel return a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-fn ioctl_with(fd: BorrowedFd<'_>, call: libc::Ioctl, arg: libc::c_ulong) -> io::Result<c_int> {
-    // SAFETY: both calls above take an integer; the kernel touches no memory of ours.
-    let result = unsafe { libc::ioctl(fd.as_raw_fd(), call, arg) };
-    check(i64::from(result)).map(|_| result)
+    // SAFETY: this request takes an integer; the kernel touches no memory of ours.
+    check(i64::from(unsafe {
+        libc::ioctl(
+            listener.as_raw_fd(),
+            libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+            SYNC_WAKE_UP,
+        )
+    }))
+    .map(drop)
 }
 
 /// Gives a stopped call its result: an errno, 0 for success, or `None` for what the kernel makes
 /// of it, which reads the caller's memory anew.
 pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: Option<i32>) -> io::Result<()> {
-    // From linux/seccomp.h, since Linux 5.5.
+    // From linux/seccomp.h.
     const CONTINUE: u32 = 1;
     let response = libc::seccomp_notif_resp {
         id,
@@ -319,7 +321,7 @@ pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> 
     .map(drop)
 }
 
-/// Opens a namespace by what it has to do with `fd`.
+/// Opens what has to do so with `fd`.
 pub(crate) fn related(fd: BorrowedFd<'_>, to: Related) -> io::Result<OwnedFd> {
     // SAFETY: these requests take no argument.
     let opened = check(i64::from(unsafe {
@@ -489,8 +491,6 @@ static NOTE_SIGPIPE: extern "C" fn() = {
     }
     note_sigpipe
 };
-
-const CLONE_PIDFD: u64 = 0x1000;
 
 fn check(result: i64) -> io::Result<i64> {
     if result < 0 {

@@ -8,6 +8,7 @@
 )]
 
 mod files;
+mod live;
 mod processes;
 mod snapshot;
 mod surroundings;
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 pub use files::{content, listing};
+pub use live::Live;
 pub use processes::{Killed, nothing_runs_in, processes_with, wait_until};
 pub use snapshot::{Allowance, Snapshot};
 pub use surroundings::Surroundings;

@@ -82,7 +82,7 @@ fn asked(networks: &[u64], cookie: u64) -> Option<Identity> {
         networks.contains(&network_of(pid)?).then_some(())?;
         descriptor_of(pid, &pidfd, cookie)
     });
-    let place = sys::bound_place(found.next()?.as_fd()).ok()?;
+    let place = sys::related(found.next()?.as_fd(), sys::Related::BoundPlace).ok()?;
     Identity::of(place)
 }
 

@@ -11,7 +11,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::Pid;
-use rustix::process::{DumpableBehavior, WaitOptions, wait};
+use rustix::process::{DumpableBehavior, WaitId, WaitIdOptions, WaitOptions, wait, waitid};
 
 use super::caller::Caller;
 use super::command;
@@ -20,7 +20,8 @@ use super::deadline::{Deadline, Turn};
 use super::failure::{At, Failure, Step};
 use super::groups::Groups;
 use super::{
-    handoff, landlock, mount_table, namespaces, network, orphans, pins, privileges, rootfs,
+    background, handoff, landlock, mount_table, namespaces, network, orphans, pins, privileges,
+    rootfs,
 };
 use crate::backend::Outcome;
 use crate::linux::plan::{HostSockets, Place, Plan};
@@ -94,13 +95,19 @@ fn stand_up(
     hide(&keep.collect::<Vec<_>>())?;
     tell(control, &Message::Hidden)?;
     let mut deadline = Deadline::new(plan.limits.seconds());
-    let executor = Executor::new(built.executor);
-    let outcome = watch(command, control, &signals, executor, &mut deadline);
+    let mut executor = Executor::new(built.executor);
+    let outcome = watch(
+        plan,
+        command,
+        (control, &signals),
+        &mut executor,
+        &mut deadline,
+    );
     if plan.place == Place::Sandbox {
         orphans::end();
     }
     // While the other lines are open: whom their end wakes up would run before the launcher.
-    let is_last = matches!(wait(WaitOptions::NOHANG), Err(rustix::io::Errno::CHILD));
+    let is_last = background::has_ended() && executor.process.is_none();
     let timed_out = deadline.has_passed();
     let ended = Message::Ended {
         outcome,
@@ -197,7 +204,7 @@ fn start_command(
 /// should it have been killed.
 struct Executor {
     line: Option<OwnedFd>,
-    process: Option<Pid>,
+    process: Option<OwnedFd>,
 }
 
 impl Executor {
@@ -208,26 +215,42 @@ impl Executor {
         }
     }
 
-    /// Returns the line where there is a request that nobody takes.
-    fn unattended(&self) -> Option<BorrowedFd<'_>> {
-        let line = self.line.as_ref().filter(|_| self.process.is_none());
-        line.map(AsFd::as_fd)
+    /// Returns what is readable when it has ended or, where there is none, when there is a
+    /// request that nobody takes.
+    fn watched(&self) -> Option<BorrowedFd<'_>> {
+        self.process
+            .as_ref()
+            .or(self.line.as_ref())
+            .map(AsFd::as_fd)
+    }
+
+    /// Does what is to be done when that is readable.
+    fn attend(&mut self) {
+        match self.process.take() {
+            Some(ended) => drop(waitid(WaitId::PidFd(ended.as_fd()), OF_HELPERS)),
+            None => self.start(),
+        }
     }
 
     fn start(&mut self) {
         let Some(line) = &self.line else { return };
-        match sys::fork() {
+        match sys::fork_helper() {
             Ok(Forked::Child) => {
                 // The broker notices by its lines that it has ended.
                 drop(shut_in(line).map(|()| executor::serve(line)));
                 sys::exit_now(0)
             }
-            Ok(Forked::Parent(pid, _)) => self.process = Some(pid),
+            Ok(Forked::Parent(_, pidfd)) => self.process = Some(pidfd),
             // Closing the line has the broker refuse what it would ask.
             Err(_) => self.line = None,
         }
     }
 }
+
+/// `__WALL` too: without it, a helper is no child to be waited for.
+const OF_HELPERS: WaitIdOptions = WaitIdOptions::EXITED.union(WaitIdOptions::from_bits_retain(
+    libc::__WALL.cast_unsigned(),
+));
 
 /// Leaves the executor with its line, out of reach of the terminal and of other processes.
 fn shut_in(line: &OwnedFd) -> Result<(), Failure> {
@@ -272,25 +295,26 @@ fn hide(keep: &[BorrowedFd<'_>]) -> Result<(), Failure> {
     command::forbid_core_dumps().at(Step::Hide)
 }
 
-/// Reaps every orphan and passes signals on until the command ends, at its deadline or before,
-/// or the launcher is gone.
+/// Reaps every orphan and passes signals on until the command ends, and what it leaves running
+/// where that is waited for; at its deadline or before, or when the launcher is gone.
 fn watch(
+    plan: &Plan,
     command: Pid,
-    control: &Control,
-    signals: &SignalFd,
-    mut executor: Executor,
+    (control, signals): (&Control, &SignalFd),
+    executor: &mut Executor,
     deadline: &mut Deadline,
 ) -> Outcome {
     let mut group = GroupSignals::default();
+    let mut running = Running::Command(command);
     loop {
         let own = [signals.as_fd(), control.as_fd()];
-        let all = own.into_iter().chain(executor.unattended());
+        let all = own.into_iter().chain(executor.watched());
         let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         let _ready_or_interrupted = poll(&mut fds, deadline.patience());
         match deadline.turn() {
             Turn::Wait => {}
-            Turn::Ask => ask_to_end(command),
-            Turn::End => return Outcome::Signaled(Signal::SIGKILL as u8),
+            Turn::Ask => running.ask_to_end(plan.place),
+            Turn::End => return running.outcome(),
         }
         let ready: Vec<bool> = fds.iter().map(|fd| fd.any() == Some(true)).collect();
         while let Some(number) = read_now(signals) {
@@ -298,19 +322,29 @@ fn watch(
         }
         if ready[1] {
             match control.receive_order() {
-                Ok(Some(Order::Signal(number))) => pass_on(number.into(), command, &mut group),
+                Ok(Some(Order::Signal(number))) => {
+                    running.pass_on(plan.place, number.into(), &mut group);
+                }
                 // The launcher sends nothing else: this is its end, and so ours. The kernel
                 // ends everything in the namespace with us.
                 _ => return Outcome::Signaled(Signal::SIGKILL as u8),
             }
         }
         if ready.get(2) == Some(&true) {
-            executor.start();
+            executor.attend();
         }
-        match reap(command, &mut executor.process) {
+        match reap(command) {
+            Some(Change::Ended(outcome)) if plan.keep_background => {
+                running = Running::Background(outcome);
+            }
             Some(Change::Ended(outcome)) => return outcome,
             Some(Change::Stopped) => drop(control.send(&Message::Stopped)),
             None => {}
+        }
+        if let Running::Background(outcome) = running
+            && background::has_ended()
+        {
+            return outcome;
         }
     }
 }
@@ -337,24 +371,49 @@ impl GroupSignals {
     }
 }
 
-/// Sends the command a signal the launcher got, unless the sender reached both at once.
-fn pass_on(number: i32, command: Pid, group: &mut GroupSignals) {
-    let sent_to_group = group.take(number);
-    let ours = nix::unistd::getpgid(None);
-    if sent_to_group && ours == nix::unistd::getpgid(Some(command)) {
-        return;
-    }
-    if let Ok(signal) = Signal::try_from(number) {
-        // A command that has ended is noticed when it is reaped.
-        let _sent = kill(command, signal);
-    }
+/// Whom signals are for.
+#[derive(Debug, Clone, Copy)]
+enum Running {
+    Command(Pid),
+    /// What the command, which ended so, has left.
+    Background(Outcome),
 }
 
-/// Asks the command to end, also one that is stopped.
-fn ask_to_end(command: Pid) {
-    // A command that has ended is noticed when it is reaped.
-    let _asked = kill(command, Signal::SIGTERM);
-    let _continued = kill(command, Signal::SIGCONT);
+impl Running {
+    /// Passes on a signal the launcher got, unless the sender reached both at once.
+    fn pass_on(self, place: Place, number: i32, group: &mut GroupSignals) {
+        let sent_to_group = group.take(number);
+        if let Ok(signal) = Signal::try_from(number) {
+            self.send(place, signal, sent_to_group);
+        }
+    }
+
+    fn send(self, place: Place, signal: Signal, sent_to_group: bool) {
+        match self {
+            Self::Command(command) => {
+                let getpgid = nix::unistd::getpgid;
+                if !sent_to_group || getpgid(None) != getpgid(Some(command)) {
+                    // A command that has ended is noticed when it is reaped.
+                    let _sent = kill(command, signal);
+                }
+            }
+            Self::Background(_) => background::send(place, signal, sent_to_group),
+        }
+    }
+
+    /// Asks it to end, also where it is stopped.
+    fn ask_to_end(self, place: Place) {
+        self.send(place, Signal::SIGTERM, false);
+        self.send(place, Signal::SIGCONT, false);
+    }
+
+    /// Returns how the command has ended, or will by the end of everything.
+    fn outcome(self) -> Outcome {
+        match self {
+            Self::Command(_) => Outcome::Signaled(Signal::SIGKILL as u8),
+            Self::Background(outcome) => outcome,
+        }
+    }
 }
 
 /// Reads the number of a signal that is pending, without waiting for one.
@@ -373,7 +432,7 @@ enum Change {
 }
 
 /// Waits for whatever has ended; returns what happened to the command, if anything did.
-fn reap(command: Pid, executor: &mut Option<Pid>) -> Option<Change> {
+fn reap(command: Pid) -> Option<Change> {
     let mut change = None;
     loop {
         let (pid, status) = match wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
@@ -381,11 +440,6 @@ fn reap(command: Pid, executor: &mut Option<Pid>) -> Option<Change> {
             Err(rustix::io::Errno::INTR) => continue,
             Ok(None) | Err(_) => return change,
         };
-        if executor.is_some_and(|executor| executor.as_raw() == pid.as_raw_pid())
-            && !status.stopped()
-        {
-            *executor = None;
-        }
         if pid.as_raw_pid() != command.as_raw() {
             continue;
         }

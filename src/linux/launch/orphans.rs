@@ -39,8 +39,25 @@ pub(super) fn end() {
 
 fn children() -> Vec<Pid> {
     let own = Pid::this().as_raw();
+    let children = with_parents().filter(|(_, parent)| *parent == own);
+    children.map(|(pid, _)| Pid::from_raw(pid)).collect()
+}
+
+/// Lists every process that descends from this one.
+pub(super) fn descendants() -> Vec<Pid> {
+    let all: Vec<_> = with_parents().collect();
+    let mut found = vec![Pid::this().as_raw()];
+    let mut next = 0;
+    while let Some(&parent) = found.get(next) {
+        let children = all.iter().filter(|(_, of)| *of == parent);
+        found.extend(children.map(|(pid, _)| *pid));
+        next += 1;
+    }
+    found.into_iter().skip(1).map(Pid::from_raw).collect()
+}
+
+fn with_parents() -> impl Iterator<Item = (i32, i32)> {
     let processes = procfs::process::all_processes().into_iter().flatten();
     let stats = processes.filter_map(|process| process.ok()?.stat().ok());
-    let children = stats.filter(|stat| stat.ppid == own);
-    children.map(|stat| Pid::from_raw(stat.pid)).collect()
+    stats.map(|stat| (stat.pid, stat.ppid))
 }

@@ -70,6 +70,12 @@ impl fmt::Display for Plan {
         for group in &self.limits.groups {
             writeln!(f, "control group: below {}", group.parent.display())?;
         }
+        if self.keep_background {
+            writeln!(
+                f,
+                "background: what the command leaves running is waited for"
+            )?;
+        }
         self.command(f)
     }
 }

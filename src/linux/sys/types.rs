@@ -25,13 +25,15 @@ pub(crate) struct Notification {
     pub(crate) args: [u64; 6],
 }
 
-/// What is asked of a socket or of a namespace; see ioctl_nsfs(2), linux/sockios.h.
+/// What is asked of a socket or of a namespace; see ioctl_nsfs(2), linux/sockios.h, linux/un.h.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Related {
     /// SIOCGSKNS: the network namespace of a socket.
     NetworkOfSocket = 0x894c,
     /// NS_GET_USERNS: the user namespace that a namespace belongs to.
     Owner = 0xb701,
+    /// SIOCUNIXFILE: the place a Unix socket is bound to, of a user namespace that this user made.
+    BoundPlace = 0x89e0,
     /// NS_GET_PARENT: the user namespace above another.
     Parent = 0xb702,
 }
