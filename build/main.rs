@@ -105,6 +105,7 @@ struct Profile {
     file_capabilities: Filter,
     setid: Filter,
     setid_absent: Filter,
+    owners: Filter,
 }
 
 /// `strict.json`: what is refused besides. A program of its own, since the strictest answer
@@ -178,6 +179,7 @@ impl FilterAction {
     /// Names the action for people; see the table of `srt ctl doctor --syscalls`.
     fn shown(self) -> Result<&'static str> {
         match self {
+            Self::Errno(0) => Ok("success"),
             Self::Errno(1) => Ok("EPERM"),
             Self::Errno(38) => Ok("ENOSYS"),
             Self::Errno(95) => Ok("EOPNOTSUPP"),
@@ -324,6 +326,7 @@ fn filters(profiles: &Path) -> Result<Vec<(&'static str, Filter)>> {
         ("file-capabilities", profile.file_capabilities),
         ("setid", profile.setid),
         ("setid-absent", profile.setid_absent),
+        ("owners", profile.owners),
         ("strict-refuse", strict.refuse),
         ("strict-absent", strict.absent),
         ("refuse-userns", userns),

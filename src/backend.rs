@@ -23,6 +23,8 @@ pub struct Command {
     pub job_server: Option<PathBuf>,
     /// What is reported of its use of files.
     pub observed: Observed,
+    /// Whether it is to be user 0, whose changes of owners are answered and not made.
+    pub fake_root: bool,
     /// Whether what it leaves running is waited for, and not ended with it.
     pub keep_background: bool,
 }

@@ -67,6 +67,8 @@ pub struct RunOptions {
     pub events_chain: bool,
     /// Tell of reads and of programs too.
     pub monitor: bool,
+    /// Have the command be user 0, without more rights.
+    pub fake_root: bool,
     /// Wait for what the command leaves running.
     pub keep_background: bool,
     /// Descriptors the command inherits besides 0, 1 and 2.
@@ -152,6 +154,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation> {
         events_fds: flags.events_fds,
         events_chain: flags.events_chain,
         monitor: flags.monitor,
+        fake_root: flags.fake_root,
         keep_background: flags.keep_background,
         pass_fds: flags.pass_fds,
         command,
@@ -287,6 +290,10 @@ struct Flags {
     /// tell of refused reads and of programs too
     #[arg(long)]
     monitor: bool,
+
+    /// be user 0 inside, with no more rights
+    #[arg(long)]
+    fake_root: bool,
 
     /// wait for what the command leaves running
     #[arg(long)]

@@ -24,6 +24,8 @@ use crate::policy::filesystem::Access;
 use crate::policy::path::{FileKind, RealPath};
 use crate::policy::{Host, Nested, NetworkMode, Policy};
 use launch::caller::Caller;
+use launch::foreign::Foreign;
+use launch::ids;
 use launch::limits;
 use launch::mountinfo::{self, Mount};
 use launch::run_directory::RunDirectory;
@@ -103,6 +105,7 @@ impl Backend for Linux {
         policy.filesystem.grant_private(private);
         let layers = layers(host);
         let limits = limits::plan(policy.limits, self.place, host.uid, &self.mounts)?;
+        let ids = ids::plan(host, command.fake_root, self.place)?;
         let plan = Plan::from_policy(
             policy,
             Inputs {
@@ -115,9 +118,11 @@ impl Backend for Linux {
                 layers,
                 place: self.place,
                 limits,
+                ids,
             },
         )?;
-        Ok(Launch { plan, run })
+        let foreign = Foreign::of(&plan);
+        Ok(Launch { plan, run, foreign })
     }
 
     fn spawn(self, launch: Launch) -> Result<Sandbox> {

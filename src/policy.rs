@@ -44,6 +44,8 @@ pub struct Policy {
     pub seccomp_profile: SeccompProfile,
     /// Which namespaces the command may make.
     pub nesting: Nesting,
+    /// Whether a root caller keeps what it writes files of others by.
+    pub keeps_file_capabilities: bool,
     /// What the command may use up.
     pub limits: RunLimits,
     /// What an untrusted project's file narrowed.
@@ -84,6 +86,7 @@ impl Policy {
             network_mode: settings.network.mode,
             seccomp_profile: settings.seccomp_profile,
             nesting: settings.nesting,
+            keeps_file_capabilities: host.uid == 0 && settings.filesystem.keeps_file_capabilities,
             limits: settings.limits,
             notes: effective.notes,
         })

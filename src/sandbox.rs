@@ -107,6 +107,9 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     }
     let plan = backend.plan(&mut policy, host, command)?;
     audit.debug(format_args!("plan\n{plan}"));
+    for note in plan.foreign.notes() {
+        audit.warn(format_args!("{note}"));
+    }
     let programs = plan.plan.programs.clone();
     let observed = plan.plan.observed;
     let mut held = backend.spawn(plan)?;

@@ -204,6 +204,8 @@ pub struct Filesystem {
     pub allow_protected: Vec<Entry>,
     /// Git's configuration of repositories may be written.
     pub allow_git_config: bool,
+    /// A root caller keeps what it writes files of others by.
+    pub keeps_file_capabilities: bool,
 }
 
 impl Default for Filesystem {
@@ -217,6 +219,7 @@ impl Default for Filesystem {
             protects_secrets: true,
             allow_protected: Vec::new(),
             allow_git_config: false,
+            keeps_file_capabilities: false,
         }
     }
 }
@@ -341,6 +344,7 @@ impl Settings {
                 deny_write: list("filesystem.denyWrite"),
                 protects_secrets: values.bool_or("filesystem.protectSecrets", true),
                 allow_protected: list("filesystem.allowProtected"),
+                keeps_file_capabilities: values.bool_or("filesystem.keepFileCapabilities", false),
                 allow_git_config: values.bool_or("filesystem.allowGitConfig", false),
             },
             env: Env {

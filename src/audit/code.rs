@@ -110,6 +110,8 @@ codes! {
         "`filesystem.disabled` switches the rules for files off.";
     SecretsShown = "weakening.filesystem.secrets":
         "`filesystem.protectSecrets` shows the stores of secrets.";
+    FilesOfOthers = "weakening.filesystem.owners":
+        "`filesystem.keepFileCapabilities` lets a command of user 0 act on files of every user.";
     NestingUserns = "weakening.nesting.userns":
         "`allowNestedUserNamespaces` lets user namespaces be made, without mounts.";
     NestingMounts = "weakening.nesting.mounts":

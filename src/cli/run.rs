@@ -31,6 +31,7 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
     let settings = entered.and_then(|()| options.layers.load(&host, &caller_cwd));
     // Likewise: a job server that is gone is told by its numbers alone.
     let mut command = command(options.command.clone(), options.pass_fds.clone(), &host);
+    command.fake_root = options.fake_root;
     command.keep_background = options.keep_background;
     command.observed = match sinks::are_asked_for(&options, settings.as_ref().ok()) {
         _ if options.monitor => Observed::Everything,

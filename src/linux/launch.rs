@@ -9,8 +9,10 @@ pub mod descriptors;
 mod devices;
 pub(crate) mod failure;
 mod filesystems;
+pub(crate) mod foreign;
 mod groups;
 pub(crate) mod handoff;
+pub(crate) mod ids;
 mod init;
 pub(crate) mod landlock;
 pub(crate) mod limits;
@@ -42,6 +44,7 @@ use crate::linux::{support, sys};
 use crate::policy::{Nesting, NetworkMode};
 use caller::Caller;
 use control::{Confined, Control, ForBroker, Message, Order};
+use foreign::Foreign;
 use groups::Groups;
 use run_directory::RunDirectory;
 use terminal::Terminal;
@@ -52,6 +55,7 @@ pub struct Launch {
     /// What the kernel will be asked.
     pub plan: Plan,
     pub(crate) run: RunDirectory,
+    pub(crate) foreign: Foreign,
 }
 
 impl fmt::Display for Launch {
@@ -60,6 +64,13 @@ impl fmt::Display for Launch {
         match self.plan.place {
             Place::Host => writeln!(f, "namespaces: {}", names.join(" "))?,
             Place::Sandbox => writeln!(f, "namespaces: those of the sandbox around")?,
+        }
+        for place in self.foreign.places() {
+            let place = place.display();
+            writeln!(
+                f,
+                "ids: of {place}, those of its owner and of the caller are swapped"
+            )?;
         }
         // The directory has a random name; without it, two plans can be compared.
         let plan = match f.alternate() {
@@ -109,7 +120,7 @@ pub(crate) struct Trapped {
 
 /// Clones init into its namespaces. The caller must be single-threaded.
 pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
-    let Launch { plan, run } = launch;
+    let Launch { plan, run, foreign } = launch;
     let groups = Groups::make(&plan.limits.groups)?;
     let pair = || Control::pair().map_err(|error| step_failed("socketpair", error));
     let (ours, theirs) = pair()?;
@@ -120,7 +131,8 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
             // Held here too, it would never be seen to close.
             drop((ours, command));
             let lines = (&theirs, &of_command);
-            init::run(&plan, &caller, lines, &groups, &run.socket_path())
+            let sources = (run.socket_path(), foreign);
+            init::run(&plan, &caller, lines, &groups, &sources)
         }
         sys::Forked::Parent(pid, pidfd) => (pid, pidfd),
     };
@@ -145,6 +157,7 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         network: plan.network,
         groups,
     };
+    ids::write(&plan.ids, sandbox.init, &sandbox.control)?;
     leave(plan);
     Ok(sandbox)
 }
@@ -163,7 +176,7 @@ fn asked(plan: &Plan) -> Guarantees {
         landlock_abi: support::MAX_LANDLOCK_ABI.cast_unsigned(),
         landlock_files: !plan.ruleset.is_empty(),
         seccomp_filters: u32::try_from(filters).unwrap_or(u32::MAX),
-        no_capabilities: !plan.keeps_setfcap(),
+        no_capabilities: !plan.keeps_capabilities(),
         nesting: plan.nesting,
         locked_mounts: plan.nesting == Nesting::Mounts,
         no_new_privs: true,

@@ -3,6 +3,7 @@
 mod display;
 pub mod environment;
 pub mod filter;
+pub mod ids;
 pub mod limits;
 pub mod mounts;
 pub mod ruleset;
@@ -21,6 +22,7 @@ use crate::policy::filesystem::Access;
 use crate::policy::network::Network;
 use crate::policy::path::RealPath;
 use crate::policy::{Host, Nesting, NetworkMode, Policy};
+use filter::User;
 
 /// Port of the HTTP proxy on the sandbox's loopback.
 pub const HTTP_PORT: u16 = 3128;
@@ -73,8 +75,10 @@ pub struct Plan {
     pub dropped: Vec<Dropped>,
     /// Descriptors above 2 that the command keeps, sorted.
     pub keep_fds: Vec<RawFd>,
-    /// User and group the command runs as, mapped one to one.
-    pub ids: (u32, u32),
+    /// Which users and groups there are.
+    pub ids: ids::Ids,
+    /// Whether the command keeps what root writes files of others by.
+    pub keeps_file_capabilities: bool,
     /// What the command may use up.
     pub limits: limits::Limits,
     /// Whether what the command leaves running is waited for.
@@ -154,6 +158,8 @@ pub struct Inputs<'a> {
     pub place: Place,
     /// What the command may use up, and by what that is kept here.
     pub limits: limits::Limits,
+    /// Which users and groups there are.
+    pub ids: ids::Ids,
 }
 
 /// The file layers; both, but for tests that show each holds alone.
@@ -171,7 +177,12 @@ impl Plan {
     /// Tells whether the command keeps CAP_SETFCAP, without which the kernel lets nobody map
     /// user 0 into a namespace; see user_namespaces(7).
     pub fn keeps_setfcap(&self) -> bool {
-        self.nesting != Nesting::Refused && self.ids.0 == 0 && self.place == Place::Host
+        self.nesting != Nesting::Refused && self.ids.inside.0 == 0 && self.place == Place::Host
+    }
+
+    /// Tells whether the command keeps any capability.
+    pub fn keeps_capabilities(&self) -> bool {
+        self.keeps_setfcap() || self.keeps_file_capabilities
     }
 
     /// Turns what is allowed into what the kernel is asked.
@@ -190,6 +201,7 @@ impl Plan {
             layers,
             place,
             limits,
+            ids,
         } = inputs;
         // Only one program in force can have a listener, and the sandbox around may have one.
         let observed = match place {
@@ -199,6 +211,11 @@ impl Plan {
         let nesting = policy.nesting;
         let argv = words(command, shell);
         let network = place.network(policy.network_mode);
+        let user = match ids.inside.0 {
+            _ if command.fake_root => User::FakeRoot,
+            0 => User::Root,
+            _ => User::Ordinary,
+        };
         Ok(Self {
             mounts: match place {
                 Place::Host => mounts::plan(&policy.filesystem, layers, nesting),
@@ -206,7 +223,7 @@ impl Plan {
             },
             passing: policy.filesystem.passing(),
             ruleset: ruleset::plan(&policy.filesystem, job_server, layers, nesting),
-            filters: filter::for_caller(host.uid == 0, policy, place, observed),
+            filters: filter::for_caller(user, policy, place, observed),
             host_sockets: match filter::judges_sockets(policy, place) {
                 true => HostSockets::Closed,
                 false => HostSockets::Open,
@@ -236,7 +253,8 @@ impl Plan {
             env: environment::plan(&policy.environment, &tmpdir)?,
             dropped: policy.environment.dropped().to_vec(),
             keep_fds: command.keep_fds.clone(),
-            ids: (host.uid, host.gid),
+            ids,
+            keeps_file_capabilities: policy.keeps_file_capabilities && place == Place::Host,
             limits,
             keep_background: command.keep_background,
         })

@@ -19,7 +19,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal};
 use nix::unistd::Pid;
 
 pub(crate) use closing::{close_all_but, set_close_on_exec_but};
-pub(crate) use mounts::{MountAttr, mount_setattr, mount_setattr_recursive};
+pub(crate) use mounts::{MountAttr, mount_setattr, mount_setattr_recursive, mount_setattr_shifted};
 pub(crate) use sockets::{
     accept_with_data, allow_any_source, attach_filter, lost_packets, network_namespace,
 };
@@ -137,13 +137,11 @@ pub(crate) fn exit_now(status: c_int) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-fn mount_setattr_with(mount: BorrowedFd<'_>, set: MountAttr, flags: c_int) -> io::Result<()> {
-    let attr = libc::mount_attr {
-        attr_set: set.bits(),
-        attr_clr: 0,
-        propagation: 0,
-        userns_fd: 0,
-    };
+fn mount_setattr_with(
+    mount: BorrowedFd<'_>,
+    attr: &libc::mount_attr,
+    flags: c_int,
+) -> io::Result<()> {
     // SAFETY: the path is a NUL-terminated literal and `attr` lives across the call, with its
     // size passed; the kernel only reads both.
     check(unsafe {
@@ -152,8 +150,8 @@ fn mount_setattr_with(mount: BorrowedFd<'_>, set: MountAttr, flags: c_int) -> io
             mount.as_raw_fd(),
             c"".as_ptr(),
             flags | libc::AT_EMPTY_PATH,
-            &raw const attr,
-            size_of_val(&attr),
+            std::ptr::from_ref(attr),
+            size_of_val(attr),
         )
     })
     .map(drop)

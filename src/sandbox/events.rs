@@ -99,6 +99,13 @@ pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, place: Pla
             Code::SecretsShown,
         ),
         (
+            policy.keeps_file_capabilities && place == Place::Host,
+            "filesystem.keepFileCapabilities",
+            "leaves CAP_DAC_OVERRIDE, CAP_CHOWN and CAP_FOWNER: the rules alone decide about files \
+             of every user, no owner and no mode",
+            Code::FilesOfOthers,
+        ),
+        (
             policy.nesting == Nesting::Userns,
             "allowNestedUserNamespaces",
             "lets the command make user namespaces: kernel code that only root reaches is in its \

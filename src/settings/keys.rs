@@ -109,6 +109,13 @@ static FILES: &[Key] = &[
         "Names that are protected and may be written all the same.",
     )
     .effect(Effect::Grant(Relation::Same)),
+    switch(
+        "filesystem.keepFileCapabilities",
+        "false",
+        "Whether a command of user 0 may read, write and give away files of other users where the \
+         rules let it.",
+    )
+    .effect(LOOSE),
     list(
         "filesystem.devices",
         Form::Any,

@@ -57,7 +57,7 @@ fn confine_and_wait(
         nix::unistd::setsid().at(Step::NewSession)?;
     }
     if plan.nesting == Nesting::Mounts {
-        namespaces::lock_mounts(plan.ids)?;
+        namespaces::lock_mounts(&plan.ids)?;
         // All of them came back with the new namespace.
         privileges::drop_capabilities_for(plan)?;
     }

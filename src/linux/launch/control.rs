@@ -58,6 +58,8 @@ pub(crate) struct ForBroker {
 pub(crate) enum Order {
     /// To the command's process: execute the command.
     Release,
+    /// To init: its ids are mapped.
+    Mapped,
     /// To init: pass on a signal the launcher got.
     Signal(u8),
 }
@@ -122,6 +124,7 @@ impl Control {
     pub(crate) fn send_order(&self, order: Order) -> io::Result<()> {
         match order {
             Order::Release => passing::send(&self.0, b"R", &[]),
+            Order::Mapped => passing::send(&self.0, b"M", &[]),
             Order::Signal(number) => passing::send(&self.0, &[b'S', number], &[]),
         }
     }
@@ -143,6 +146,7 @@ impl Control {
         match *passing::receive(&self.0, &mut buffer)?.0 {
             [] => Ok(None),
             [b'R'] => Ok(Some(Order::Release)),
+            [b'M'] => Ok(Some(Order::Mapped)),
             [b'S', number] => Ok(Some(Order::Signal(number))),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }

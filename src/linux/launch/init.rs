@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -18,6 +18,7 @@ use super::command;
 use super::control::{Confined, Control, ForBroker, Message, Order};
 use super::deadline::{Deadline, Turn};
 use super::failure::{At, Failure, Step};
+use super::foreign::Foreign;
 use super::groups::Groups;
 use super::{
     background, handoff, landlock, mount_table, namespaces, network, orphans, pins, privileges,
@@ -29,6 +30,10 @@ use crate::linux::sys::{self, Forked};
 use crate::linux::{executor, unix_diag};
 use crate::policy::{Nesting, NetworkMode};
 
+/// What of the host the view is built with beside the plan: the proxies' socket, and trees that
+/// were copied already.
+pub(super) type Sources = (PathBuf, Foreign);
+
 /// Runs the sandbox from its first act to the command's end.
 ///
 /// `control` is the line to the launcher; `of_command` that of the command's process.
@@ -37,9 +42,9 @@ pub(super) fn run(
     caller: &Caller,
     (control, of_command): (&Control, &Control),
     groups: &Groups,
-    egress_socket: &Path,
+    sources: &Sources,
 ) -> ! {
-    let failure = match stand_up(plan, caller, (control, of_command), groups, egress_socket) {
+    let failure = match stand_up(plan, caller, (control, of_command), groups, sources) {
         Ok(never) => match never {},
         Err(failure) => failure,
     };
@@ -58,11 +63,11 @@ fn stand_up(
     caller: &Caller,
     (control, of_command): (&Control, &Control),
     groups: &Groups,
-    egress_socket: &Path,
+    sources: &Sources,
 ) -> Result<Infallible, Failure> {
     namespaces::tie_to_launcher(plan, control)?;
     let built = match plan.place {
-        Place::Host => build(plan, control, egress_socket)?,
+        Place::Host => build(plan, control, sources)?,
         Place::Sandbox => {
             orphans::adopt()?;
             Built::default()
@@ -81,8 +86,8 @@ fn stand_up(
         no_new_privs: false,
     };
     let command = start_command(plan, caller, confined, groups, of_command)?;
-    // The command keeps one that init needs no more.
-    if plan.keeps_setfcap() {
+    // The command keeps some that init needs no more.
+    if plan.keeps_capabilities() {
         privileges::drop_capabilities()?;
     }
     // While the command's process confines itself: this takes as long.
@@ -129,16 +134,20 @@ struct Built {
 }
 
 /// Builds the view and the network.
-fn build(plan: &Plan, control: &Control, egress_socket: &Path) -> Result<Built, Failure> {
+fn build(
+    plan: &Plan,
+    control: &Control,
+    (egress_socket, foreign): &Sources,
+) -> Result<Built, Failure> {
     // First: until then this process has no id that may own or mount anything.
-    namespaces::map_ids(plan.ids)?;
+    namespaces::map_ids(&plan.ids, control)?;
     // While the host's /proc is there, of which what is about the network can be written.
     if plan.network == NetworkMode::Filtered {
         network::set_parameters();
     }
     // The modes of what is made are meant as they are written.
     umask(Mode::empty());
-    rootfs::build(plan)?;
+    rootfs::build(plan, foreign)?;
     // Behind the mounts, for which descriptors may be few.
     let network = match plan.network {
         NetworkMode::Filtered => Some(network::build(plan)?),

@@ -1,13 +1,13 @@
 //! The first acts of init: tied to the launcher, with the caller's ids mapped.
 
-use std::path::Path;
-
 use nix::errno::Errno;
 use nix::sched::CloneFlags;
 use rustix::process::Signal;
 
-use super::control::Control;
+use super::control::{Control, Order};
 use super::failure::{At, Failure, Step};
+use super::ids;
+use crate::linux::plan::ids::{Ids, Map};
 use crate::linux::plan::{Place, Plan};
 use crate::policy::NetworkMode;
 
@@ -54,27 +54,20 @@ pub(super) fn tie_to_launcher(plan: &Plan, control: &Control) -> Result<(), Fail
 
 /// Moves this process into a user and a mount namespace below those of init, where every mount
 /// there is is locked; see mount_namespaces(7), "Restrictions on mount namespaces".
-pub(super) fn lock_mounts(ids: (u32, u32)) -> Result<(), Failure> {
+pub(super) fn lock_mounts(ids: &Ids) -> Result<(), Failure> {
     let below = CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS;
     nix::sched::unshare(below).at(Step::LockMounts)?;
-    map_ids(ids)
+    // Others than its own take a capability in the namespace above.
+    ids::map_own(ids.inside, ids.inside)
 }
 
-/// Maps the caller's user and group one to one, and no other.
-pub(super) fn map_ids((uid, gid): (u32, u32)) -> Result<(), Failure> {
-    // setgroups must be denied before an unprivileged gid_map is accepted, and each file takes
-    // one write only; see user_namespaces(7).
-    for (file, text) in [
-        ("/proc/self/setgroups", "deny".to_owned()),
-        ("/proc/self/gid_map", format!("{gid} {gid} 1\n")),
-        ("/proc/self/uid_map", format!("{uid} {uid} 1\n")),
-    ] {
-        let path = Path::new(file);
-        std::fs::File::options()
-            .write(true)
-            .open(path)
-            .and_then(|mut map| std::io::Write::write_all(&mut map, text.as_bytes()))
-            .at_path(Step::MapIds, path)?;
+/// Maps the ids, or waits until the launcher has, which may map more.
+pub(super) fn map_ids(ids: &Ids, control: &Control) -> Result<(), Failure> {
+    match ids.map {
+        Map::Own(outside) => ids::map_own(ids.inside, outside),
+        Map::All { .. } => match control.receive_order().at(Step::TieToLauncher)? {
+            Some(Order::Mapped) => Ok(()),
+            _ => Err(Failure::new(Step::TieToLauncher, Errno::EPIPE)),
+        },
     }
-    Ok(())
 }

@@ -16,6 +16,12 @@ use crate::linux::sys;
 /// The capability that a command of user 0 keeps to make namespaces with a user 0 of their own:
 /// without it the kernel takes no such id map.
 const SETFCAP: Capability = Capability::CAP_SETFCAP;
+/// Those by which a root caller writes files of others, and gives them away.
+const FILE_CAPABILITIES: [Capability; 3] = [
+    Capability::CAP_CHOWN,
+    Capability::CAP_DAC_OVERRIDE,
+    Capability::CAP_FOWNER,
+];
 
 /// Empties all five capability sets, but for what `plan` says the command keeps, and locks the
 /// securebits that could refill them.
@@ -29,9 +35,11 @@ pub(super) fn drop_capabilities() -> Result<(), Failure> {
 }
 
 fn kept(plan: &Plan) -> CapsHashSet {
-    plan.keeps_setfcap()
-        .then_some(SETFCAP)
+    let setfcap = plan.keeps_setfcap().then_some(SETFCAP);
+    let of_files = plan.keeps_file_capabilities.then_some(FILE_CAPABILITIES);
+    setfcap
         .into_iter()
+        .chain(of_files.into_iter().flatten())
         .collect()
 }
 

@@ -18,6 +18,7 @@ use rustix::mount::{
 use super::devices;
 use super::failure::{At, Failure, Step};
 use super::filesystems;
+use super::foreign::Foreign;
 use super::links;
 use crate::linux::plan::Plan;
 use crate::linux::plan::mounts::{MountOp, Place, Places};
@@ -36,7 +37,7 @@ pub(super) struct Tree {
 }
 
 /// Builds the view and makes it this process's root.
-pub(super) fn build(plan: &Plan) -> Result<(), Failure> {
+pub(super) fn build(plan: &Plan, foreign: &Foreign) -> Result<(), Failure> {
     // First act in this namespace: from here on no mount travels in or out.
     let private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
     mount_change("/", private).at(Step::MakePrivate)?;
@@ -46,7 +47,7 @@ pub(super) fn build(plan: &Plan) -> Result<(), Failure> {
     // Copied before anything is covered: afterwards the host's paths lead into our own mounts.
     let binds = ops
         .clone()
-        .map(|op| unless_gone(plan, op, copy_for(plan, &host, op)))
+        .map(|op| unless_gone(plan, op, copy_for(plan, foreign, &host, op)))
         .collect::<Result<Vec<_>, _>>()?;
     let nodes = devices::copy_nodes(&host, ops.clone())?;
     let root = match first {
@@ -212,10 +213,19 @@ fn unless_gone<T: Default>(
 }
 
 /// Copies the mount a bind will be made of; `None` for steps that copy nothing of the host.
-fn copy_for(plan: &Plan, host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>, Failure> {
+fn copy_for(
+    plan: &Plan,
+    foreign: &Foreign,
+    host: &OwnedFd,
+    op: &MountOp,
+) -> Result<Option<OwnedFd>, Failure> {
     match op {
         MountOp::Bind(path, access) => {
             let place = path.as_path();
+            if let Some(tree) = foreign.trees.get(place) {
+                let held = rustix::io::fcntl_dupfd_cloexec(tree, 0);
+                return held.at_path(Step::CloneTree, place).map(Some);
+            }
             let source = find(plan, host, path)?;
             copy_of(&source, place, attributes(*access)).map(Some)
         }
@@ -228,6 +238,22 @@ fn copy_for(plan: &Plan, host: &OwnedFd, op: &MountOp) -> Result<Option<OwnedFd>
 fn copy(host: &OwnedFd, path: &Path, attr: MountAttr) -> Result<OwnedFd, Failure> {
     let source = open(host, below_root(path)).at_path(Step::FindSource, path)?;
     copy_of(&source, path, attr)
+}
+
+/// Copies the mounts at and below a path of this process's own namespace, detached, with ids as
+/// `namespace` maps them.
+pub(super) fn copy_shifted(
+    path: &RealPath,
+    access: Access,
+    namespace: &OwnedFd,
+) -> Result<OwnedFd, Failure> {
+    let place = path.as_path();
+    let host = open(CWD, Path::new("/")).at(Step::FindSource)?;
+    let source = expect_id(&host, below_root(place), path.id(), place)?;
+    let copied = clone_tree(&source, Path::new("")).at_path(Step::CloneTree, place)?;
+    sys::mount_setattr_shifted(copied.as_fd(), attributes(access), namespace.as_fd())
+        .at_path(Step::SetAttributes, place)?;
+    Ok(copied)
 }
 
 fn copy_of(source: &OwnedFd, path: &Path, attr: MountAttr) -> Result<OwnedFd, Failure> {

@@ -6,14 +6,14 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 
 use super::filter::Filter;
+use super::ids::{Ids, Map};
 use super::{CAPTURE_PORT, HostSockets, Observed, Place, Plan, RESOLVER_PORT, Role};
 use crate::backend::{Bound, Limit, Means};
 use crate::policy::Nesting;
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (uid, gid) = self.ids;
-        writeln!(f, "ids: user {uid}, group {gid}, mapped one to one")?;
+        writeln!(f, "ids: {}", self.ids)?;
         for op in &self.mounts {
             writeln!(f, "mount: {op}")?;
         }
@@ -41,9 +41,13 @@ impl fmt::Display for Plan {
                 "nested: user and mount namespaces; the mounts above are locked in one"
             )?,
         }
-        let capabilities = match self.keeps_setfcap() {
-            true => "no capability but CAP_SETFCAP",
-            false => "no capability",
+        let capabilities = match (self.keeps_setfcap(), self.keeps_file_capabilities) {
+            (false, false) => "no capability",
+            (true, false) => "no capability but CAP_SETFCAP",
+            (false, true) => "no capability but CAP_CHOWN, CAP_DAC_OVERRIDE and CAP_FOWNER",
+            (true, true) => {
+                "no capability but CAP_SETFCAP, CAP_CHOWN, CAP_DAC_OVERRIDE and CAP_FOWNER"
+            }
         };
         let keyring = match self.place {
             Place::Host => ", a new session keyring",
@@ -121,6 +125,18 @@ impl Plan {
         }
         let words = self.argv.iter().map(|word| format!("{:?}", os_str(word)));
         write!(f, "argv: {}", words.collect::<Vec<_>>().join(" "))
+    }
+}
+
+impl fmt::Display for Ids {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (uid, gid) = self.inside;
+        write!(f, "user {uid}, group {gid}")?;
+        match self.map {
+            Map::Own(outside) if outside == self.inside => write!(f, ", mapped one to one"),
+            Map::Own((uid, gid)) => write!(f, ", which are user {uid}, group {gid} outside"),
+            Map::All { .. } => write!(f, ", and all others, mapped one to one"),
+        }
     }
 }
 

@@ -51,6 +51,17 @@ const LEDGER: &str = include_str!(concat!(
     "/ledger.tsv"
 ));
 
+/// Who the command is inside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum User {
+    /// Not user 0.
+    Ordinary,
+    /// User 0.
+    Root,
+    /// User 0 whose changes of owners are answered and not made.
+    FakeRoot,
+}
+
 /// Size of one instruction, `struct sock_filter` of linux/filter.h.
 const INSTRUCTION: usize = 8;
 
@@ -59,11 +70,11 @@ const INSTRUCTION: usize = 8;
 ///
 /// Where every Unix socket is open, those that send without connecting are too; in the network
 /// namespace of others none can be made.
-/// Only a root caller gets those that refuse set-id bits: a set-uid file of an ordinary user
+/// Only user 0 gets those that refuse set-id bits: a set-uid file of an ordinary user
 /// gives away that user alone, one of root gives away the machine. In namespaces of its own
 /// root has the right to give files capabilities too.
 pub(super) fn for_caller(
-    is_root: bool,
+    user: User,
     policy: &Policy,
     place: Place,
     observed: Observed,
@@ -91,11 +102,14 @@ pub(super) fn for_caller(
     if place == Place::Sandbox && filters_network {
         filters.push(filter!("inet"));
     }
-    if is_root && policy.nesting != Nesting::Refused {
+    if user != User::Ordinary && policy.nesting != Nesting::Refused {
         filters.push(filter!("file-capabilities"));
     }
-    if is_root {
+    if user != User::Ordinary {
         filters.extend([filter!("setid-absent"), filter!("setid")]);
+    }
+    if user == User::FakeRoot {
+        filters.push(filter!("owners"));
     }
     filters
 }
@@ -134,7 +148,11 @@ pub(crate) fn of_proxies() -> [Filter; 5] {
 /// Returns every program that a command of this caller gets.
 pub fn of(policy: &Policy, host: &Host) -> Vec<Filter> {
     let observed = Observed::Nothing;
-    let mut filters = for_caller(host.uid == 0, policy, Place::Host, observed);
+    let user = match host.uid {
+        0 => User::Root,
+        _ => User::Ordinary,
+    };
+    let mut filters = for_caller(user, policy, Place::Host, observed);
     filters.extend(stopped(policy, Place::Host, observed));
     filters
 }

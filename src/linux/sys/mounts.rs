@@ -1,7 +1,7 @@
 //! The attributes that mounts are given.
 
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::mount_setattr_with;
 
@@ -12,18 +12,34 @@ pub(crate) struct MountAttr(u64);
 impl MountAttr {
     pub(crate) const NOSUID_NODEV: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
     pub(crate) const READ_ONLY: Self = Self(libc::MOUNT_ATTR_RDONLY | Self::NOSUID_NODEV.0);
-
-    pub(super) fn bits(self) -> u64 {
-        self.0
-    }
 }
 
 /// Sets attributes on one mount.
 pub(crate) fn mount_setattr(mount: BorrowedFd<'_>, set: MountAttr) -> io::Result<()> {
-    mount_setattr_with(mount, set, 0)
+    mount_setattr_with(mount, &attr(set.0, 0), 0)
 }
 
 /// Sets attributes on a mount and everything mounted below it.
 pub(crate) fn mount_setattr_recursive(mount: BorrowedFd<'_>, set: MountAttr) -> io::Result<()> {
-    mount_setattr_with(mount, set, libc::AT_RECURSIVE)
+    mount_setattr_with(mount, &attr(set.0, 0), libc::AT_RECURSIVE)
+}
+
+/// As [`mount_setattr_recursive`], and shows owners as `namespace` maps them.
+pub(crate) fn mount_setattr_shifted(
+    mount: BorrowedFd<'_>,
+    set: MountAttr,
+    namespace: BorrowedFd<'_>,
+) -> io::Result<()> {
+    let set = set.0 | libc::MOUNT_ATTR_IDMAP;
+    let namespace = namespace.as_raw_fd().cast_unsigned();
+    mount_setattr_with(mount, &attr(set, namespace.into()), libc::AT_RECURSIVE)
+}
+
+fn attr(set: u64, namespace: u64) -> libc::mount_attr {
+    libc::mount_attr {
+        attr_set: set,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: namespace,
+    }
 }

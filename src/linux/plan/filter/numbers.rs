@@ -4,7 +4,7 @@ use super::tests::{LACKS, X86_64};
 
 /// Number on x86_64, then on aarch64, of every call the profiles name; see
 /// `arch/x86/entry/syscalls/syscall_64.tbl` and `scripts/syscall.tbl` of the kernel.
-pub(super) const NUMBERS: [(&str, u32, u32); 153] = [
+pub(super) const NUMBERS: [(&str, u32, u32); 154] = [
     ("_sysctl", 156, LACKS),
     ("acct", 163, 89),
     ("add_key", 248, 217),
@@ -26,6 +26,7 @@ pub(super) const NUMBERS: [(&str, u32, u32); 153] = [
     ("fchmod", 91, 52),
     ("fchmodat", 268, 53),
     ("fchmodat2", 452, 452),
+    ("fchown", 93, 55),
     ("fchownat", 260, 54),
     ("finit_module", 313, 273),
     ("fsconfig", 431, 431),

@@ -22,13 +22,13 @@ macro_rules! programs {
 fn programs(arch: u32) -> BTreeMap<&'static str, &'static [u8]> {
     if arch == X86_64 {
         programs!("/x86_64": "refuse" "absent" "unix" "unix-types" "performed" "inet"
-            "file-capabilities" "setid" "setid-absent"
+            "file-capabilities" "setid" "setid-absent" "owners"
             "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts" "proxies"
             "refuse-seen" "refuse-userns-seen" "refuse-mounts-seen"
             "performed-writes" "performed-all" "observed-writes" "observed-all")
     } else {
         programs!("/aarch64": "refuse" "absent" "unix" "unix-types" "performed" "inet"
-            "file-capabilities" "setid" "setid-absent"
+            "file-capabilities" "setid" "setid-absent" "owners"
             "strict-refuse" "strict-absent" "refuse-userns" "refuse-mounts" "proxies"
             "refuse-seen" "refuse-userns-seen" "refuse-mounts-seen"
             "performed-writes" "performed-all" "observed-writes" "observed-all")
