@@ -24,6 +24,7 @@ use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, Parser, ValueHint, value_parser};
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::audit::Verbosity;
 use crate::error::{Error, Kind, Result};
@@ -41,6 +42,24 @@ pub enum Invocation {
     Ctl(ctl::Options),
     /// Print this text (help or version, with its line end) to standard output and exit 0.
     Print(String),
+}
+
+/// The least stack that this program is known to run on.
+const LEAST_STACK: u64 = 512 * 1024;
+
+/// Makes sure of the stack before it is used: one that overflows ends a program without a reason.
+///
+/// # Errors
+/// The limit on it is too low.
+pub fn check_stack() -> Result<()> {
+    match getrlimit(Resource::RLIMIT_STACK) {
+        Ok((soft, _)) if soft < LEAST_STACK => Err(Error::new(
+            Kind::Launch,
+            format!("the stack is limited to {soft} bytes, and srt needs {LEAST_STACK}"),
+        )
+        .with_hint("raise the limit on the stack: ulimit -s 8192")),
+        _ => Ok(()),
+    }
 }
 
 /// How to run the command.

@@ -120,13 +120,13 @@ impl Error {
 
     /// Returns what the reader can do about it, where there is something.
     pub fn hint(&self) -> Option<&str> {
-        let source = self.0.source.as_ref();
+        let errno = self.0.source.as_ref().and_then(io::Error::raw_os_error);
         match self.0.kind {
-            Kind::Launch | Kind::Unsupported => self.0.hint.as_deref().or_else(|| {
-                source
-                    .and_then(io::Error::raw_os_error)
-                    .and_then(general_remedy)
-            }),
+            // What is used up is known by the error alone, whatever the step.
+            Kind::Launch | Kind::Unsupported => errno
+                .and_then(remedy_for_limit)
+                .or(self.0.hint.as_deref())
+                .or_else(|| errno.and_then(general_remedy)),
             _ => self.0.hint.as_deref(),
         }
     }
@@ -192,6 +192,22 @@ fn errno_text(source: &io::Error) -> String {
     }
 }
 
+/// Names the limit that an error tells of.
+fn remedy_for_limit(code: i32) -> Option<&'static str> {
+    use nix::errno::Errno;
+    match Errno::from_raw(code) {
+        Errno::EMFILE => Some("raise the limit on open files: ulimit -n 1024"),
+        Errno::EFBIG => Some("raise the limit on the size of files: ulimit -f"),
+        Errno::ENFILE => Some(
+            "this machine has too many files open: end programs or raise the sysctl fs.file-max",
+        ),
+        Errno::ENOMEM => Some(
+            "memory is used up: end other programs, or raise the limit of this one (ulimit -v) or of its control group",
+        ),
+        _ => None,
+    }
+}
+
 /// Gives the remedy where the step that failed has none of its own.
 fn general_remedy(code: i32) -> Option<&'static str> {
     use nix::errno::Errno;
@@ -199,10 +215,7 @@ fn general_remedy(code: i32) -> Option<&'static str> {
         Errno::ENOSYS | Errno::EPERM => Some(
             "srt needs this system call: use Linux 5.19 or newer, and in a container allow it in the seccomp profile",
         ),
-        Errno::EMFILE => Some("raise the limit on open files: ulimit -n 1024"),
-        Errno::ENFILE | Errno::ENOMEM | Errno::ENOSPC => {
-            Some("this machine is out of it: end other programs or raise the limit")
-        }
+        Errno::ENOSPC => Some("this machine is out of it: end other programs or raise the limit"),
         Errno::EAGAIN => Some("the limit on processes may be reached: see ulimit -u"),
         Errno::EINVAL => Some("this kernel lacks a part srt needs: use Linux 5.19 or newer"),
         _ => None,

@@ -7,6 +7,9 @@ use sandbox_runtime::cli::{self, Invocation};
 use sandbox_runtime::error::{Error, Kind};
 
 fn main() -> ExitCode {
+    if let Err(error) = cli::check_stack() {
+        return report(&error);
+    }
     match cli::parse(std::env::args_os()) {
         Ok(Invocation::Print(text)) => print(&text),
         Ok(Invocation::Run(options)) => match cli::run::run(*options) {

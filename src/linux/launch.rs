@@ -126,16 +126,17 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
     let (ours, theirs) = pair()?;
     let (command, of_command) = pair()?;
     let flags = namespaces::of(&plan).fold(0, |flags, (flag, _)| flags | flag);
-    let (init, pidfd) = match sys::clone_into_namespaces(flags).map_err(cannot_clone)? {
-        sys::Forked::Child => {
-            // Held here too, it would never be seen to close.
-            drop((ours, command));
-            let lines = (&theirs, &of_command);
-            let sources = (run.socket_path(), foreign);
-            init::run(&plan, &caller, lines, &groups, &sources)
-        }
-        sys::Forked::Parent(pid, pidfd) => (pid, pidfd),
-    };
+    let (init, pidfd) =
+        match sys::clone_into_namespaces(flags).map_err(|error| cannot_clone(&plan, error))? {
+            sys::Forked::Child => {
+                // Held here too, it would never be seen to close.
+                drop((ours, command));
+                let lines = (&theirs, &of_command);
+                let sources = (run.socket_path(), foreign);
+                init::run(&plan, &caller, lines, &groups, &sources)
+            }
+            sys::Forked::Parent(pid, pidfd) => (pid, pidfd),
+        };
     drop((theirs, of_command));
     // After the clone: a process that is not dumpable cannot write its own id maps.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
@@ -188,11 +189,17 @@ fn step_failed(call: &str, error: impl Into<std::io::Error>) -> Error {
     Error::new(Kind::Launch, "cannot start the sandbox").call(call, error)
 }
 
-fn cannot_clone(error: std::io::Error) -> Error {
-    let remedy = support::remedy_for_namespaces(error.raw_os_error());
-    Error::new(Kind::Unsupported, "cannot create namespaces")
-        .call("clone3", error)
-        .with_hint(remedy)
+fn cannot_clone(plan: &Plan, error: std::io::Error) -> Error {
+    let errno = error.raw_os_error();
+    let exhausted = (errno == Some(libc::ENOSPC)).then(|| namespaces::exhausted(plan));
+    let failed = Error::new(Kind::Unsupported, "cannot create namespaces").call("clone3", error);
+    match exhausted.flatten() {
+        Some(name) => failed.with_hint(format!(
+            "no more {name} namespaces may be made: raise the sysctl user.max_{name}_namespaces, \
+             here and in every user namespace around"
+        )),
+        None => failed.with_hint(support::remedy_for_namespaces(errno)),
+    }
 }
 
 impl Sandbox {

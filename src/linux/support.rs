@@ -31,7 +31,7 @@ pub(crate) fn remedy_for_namespaces(errno: Option<i32>) -> &'static str {
             "a limit on namespaces is reached: raise the sysctls user.max_user_namespaces, user.max_mnt_namespaces, user.max_pid_namespaces, user.max_net_namespaces"
         }
         Some(libc::EPERM | libc::EACCES | libc::ENOSYS) => {
-            "user namespaces are refused here: set kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, or, in a container, allow clone with namespace flags in its seccomp profile"
+            "user namespaces are refused here: set kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, or, in a container, allow clone with namespace flags in its seccomp profile; in a chroot none can be made"
         }
         Some(libc::EINVAL) => {
             "this kernel lacks a namespace: it needs CONFIG_USER_NS, CONFIG_PID_NS, CONFIG_NET_NS, CONFIG_IPC_NS, CONFIG_UTS_NS and CONFIG_CGROUPS"

@@ -200,7 +200,8 @@ fn confine(keep: &[i32]) -> io::Result<()> {
     let null = std::fs::File::options()
         .read(true)
         .write(true)
-        .open("/dev/null")?;
+        .open("/dev/null")
+        .map_err(|error| io::Error::new(error.kind(), format!("open(/dev/null): {error}")))?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;
     // Rust programs ignore it, and others may not; a peer that is gone must end one connection.

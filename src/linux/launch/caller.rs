@@ -38,9 +38,10 @@ impl Caller {
     /// none is lost between now and the command's start.
     pub(crate) fn note(keep_fds: &[RawFd]) -> Result<Self, Failure> {
         let mut ignored = Vec::new();
-        for signal in FORWARDED
-            .into_iter()
-            .chain([Signal::SIGPIPE, Signal::SIGCHLD])
+        for signal in
+            FORWARDED
+                .into_iter()
+                .chain([Signal::SIGPIPE, Signal::SIGCHLD, Signal::SIGXFSZ])
         {
             if sys::disposition(signal).at(Step::RestoreSignals)? == Disposition::Ignored {
                 ignored.push(signal);
@@ -59,6 +60,8 @@ impl Caller {
         let blocked = Some(&caller.forwarded());
         sigprocmask(SigmaskHow::SIG_BLOCK, blocked, Some(&mut mask)).at(Step::RestoreSignals)?;
         caller.mask = mask;
+        // A limit on files is to be an error with a name.
+        sys::set_disposition(Signal::SIGXFSZ, Disposition::Ignored).at(Step::RestoreSignals)?;
         // A child that ends must be waited for, whatever our caller had ignored.
         sys::set_disposition(Signal::SIGCHLD, Disposition::Default).at(Step::RestoreSignals)?;
         Ok(caller)
@@ -77,8 +80,10 @@ impl Caller {
     /// command keeps.
     pub(super) fn restore(&self) -> Result<(), Failure> {
         umask(self.umask);
-        if !self.ignored.contains(&Signal::SIGPIPE) {
-            sys::set_disposition(Signal::SIGPIPE, Disposition::Default).at(Step::RestoreSignals)?;
+        for signal in [Signal::SIGPIPE, Signal::SIGXFSZ] {
+            if !self.ignored.contains(&signal) {
+                sys::set_disposition(signal, Disposition::Default).at(Step::RestoreSignals)?;
+            }
         }
         if self.ignored.contains(&Signal::SIGCHLD) {
             sys::set_disposition(Signal::SIGCHLD, Disposition::Ignored).at(Step::RestoreSignals)?;

@@ -170,7 +170,12 @@ impl From<Failure> for Error {
             goal = format!("{goal}: {}", String::from_utf8_lossy(&failure.subject));
         }
         let error = Error::new(kind, goal).call(failure.step.call(), failure.errno);
+        let mounts = [Step::CloneTree, Step::Mount, Step::MakePrivate];
         match failure.step.hint() {
+            _ if failure.errno == Errno::ENOSPC && mounts.contains(&failure.step) => error
+                .with_hint(
+                    "a namespace has as many mounts as may be: raise the sysctl fs.mount-max",
+                ),
             Some(hint) => error.with_hint(hint),
             None => error,
         }

@@ -1,14 +1,17 @@
 //! The first acts of init: tied to the launcher, with the caller's ids mapped.
 
+use std::os::fd::AsFd;
+
 use nix::errno::Errno;
 use nix::sched::CloneFlags;
-use rustix::process::Signal;
+use rustix::process::{Signal, WaitId, WaitIdOptions, waitid};
 
 use super::control::{Control, Order};
 use super::failure::{At, Failure, Step};
 use super::ids;
 use crate::linux::plan::ids::{Ids, Map};
 use crate::linux::plan::{Place, Plan};
+use crate::linux::sys::{self, Forked};
 use crate::policy::NetworkMode;
 
 /// Namespaces a run can have, as flags of clone(2) and as names in `/proc/PID/ns`.
@@ -28,6 +31,20 @@ pub(super) fn of(plan: &Plan) -> impl Iterator<Item = (libc::c_int, &'static str
     let shared = plan.network == NetworkMode::Open;
     let all = NAMESPACES.into_iter().filter(|_| plan.place == Place::Host);
     all.filter(move |(flag, _)| !(shared && *flag == libc::CLONE_NEWNET))
+}
+
+/// Finds the namespace of a run of which there are as many as may be, by making one of each.
+pub(super) fn exhausted(plan: &Plan) -> Option<&'static str> {
+    let is_refused = |flag| match sys::clone_into_namespaces(libc::CLONE_NEWUSER | flag) {
+        Ok(Forked::Child) => sys::exit_now(0),
+        Ok(Forked::Parent(_, pidfd)) => {
+            let _ended = waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+            false
+        }
+        Err(error) => error.raw_os_error() == Some(libc::ENOSPC),
+    };
+    let found = of(plan).find(|(flag, _)| is_refused(*flag));
+    found.map(|(_, name)| name)
 }
 
 /// Has the kernel kill init when the launcher dies, and notices one that died before. Without

@@ -20,9 +20,10 @@ use rustix::net::{
 use super::removal::remove_tree;
 use crate::error::{Error, Kind, Result};
 use crate::linux::plan::Place;
+use crate::linux::plan::mounts::private_access;
 use crate::policy::filesystem::{Access, Filesystem};
 use crate::policy::path::RealPath;
-use crate::policy::{Host, NetworkMode, Policy};
+use crate::policy::{Host, Nesting, NetworkMode, Policy};
 
 /// A directory that only this user can enter, locked for the length of the run.
 #[derive(Debug)]
@@ -266,7 +267,9 @@ fn bases(host: &Host, policy: &Filesystem) -> Vec<RealPath> {
     let bases = own
         .into_iter()
         .chain(usual)
-        .filter_map(|path| RealPath::resolve(&path).ok());
+        .filter_map(|path| RealPath::resolve(&path).ok())
+        // Trees that the sandbox has of its own: TMPDIR may be /dev/shm.
+        .filter(|base| private_access(base.as_path(), Nesting::Refused).is_none());
     let mut bases: Vec<_> = bases.collect();
     bases.sort_by_key(|base| policy.access(base.as_path()) == Access::Write);
     bases
