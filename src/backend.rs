@@ -53,7 +53,7 @@ pub trait Backend {
     ///
     /// # Errors
     /// The policy cannot be enforced on this system.
-    fn plan(&self, policy: &mut Policy, host: &Host, command: &Command) -> Result<Self::Plan>;
+    fn plan(&mut self, policy: &mut Policy, host: &Host, command: &Command) -> Result<Self::Plan>;
 
     /// Starts the sandbox; the command in it waits for [`Held::release`].
     ///

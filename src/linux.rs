@@ -27,17 +27,20 @@ use launch::caller::Caller;
 use launch::foreign::Foreign;
 use launch::ids;
 use launch::limits;
-use launch::mountinfo::{self, Mount};
+use launch::mountinfo::{self, Mount, Watched};
 use launch::run_directory::RunDirectory;
 use launch::{Launch, Sandbox};
 use plan::{Inputs, Layers, Place, Plan};
+
+/// How often mounts are looked at until they stay the same for long enough.
+const LOOKS: usize = 100;
 
 /// The Linux backend, holding what the caller had set and what was mounted.
 #[derive(Debug)]
 pub struct Linux {
     caller: Caller,
     place: Place,
-    mounts: Vec<Mount>,
+    mounts: Watched,
 }
 
 impl Linux {
@@ -53,13 +56,32 @@ impl Linux {
         Ok(Self {
             caller: Caller::note(&command.keep_fds)?,
             place,
-            mounts: mounts()?,
+            mounts: Watched::open().map_err(unreadable_mounts)?,
         })
     }
 
     /// Returns what was mounted.
     pub(crate) fn mounts(&self) -> &[Mount] {
-        &self.mounts
+        self.mounts.all()
+    }
+
+    /// Denies what is denied under every name that a mount gives it, as long as it takes to do
+    /// so while nothing is mounted.
+    fn cover_aliases(&mut self, policy: &mut Policy) -> Result<()> {
+        for _ in 0..LOOKS {
+            cover_aliases(policy, self.mounts.all());
+            if !self.mounts.renew().map_err(unreadable_mounts)? {
+                return Ok(());
+            }
+        }
+        let goal = "the mounts of this machine change all the time";
+        Err(Error::new(Kind::Launch, goal)
+            .with_hint("start again once nothing mounts and unmounts"))
+    }
+
+    /// Hands out what was mounted when the plan was made.
+    pub(crate) fn take_mounts(&mut self) -> Watched {
+        std::mem::take(&mut self.mounts)
     }
 
     /// Returns where the run stands.
@@ -83,13 +105,13 @@ impl Backend for Linux {
     type Plan = Launch;
     type Held = Sandbox;
 
-    fn plan(&self, policy: &mut Policy, host: &Host, command: &Command) -> Result<Launch> {
+    fn plan(&mut self, policy: &mut Policy, host: &Host, command: &Command) -> Result<Launch> {
         let cwd = RealPath::resolve(&host.cwd).map_err(|error| {
             Error::new(Kind::Usage, "cannot use the working directory")
                 .call(format!("realpath({})", host.cwd.display()), error)
                 .with_hint("change to a directory you can enter")
         })?;
-        cover_aliases(policy, &self.mounts);
+        self.cover_aliases(policy)?;
         let run = RunDirectory::create(host, policy, self.place)?;
         // Inside a sandbox nothing can be hidden, and its own are hidden already.
         if self.place == Place::Host {
@@ -104,7 +126,7 @@ impl Backend for Linux {
         // Always: init finds the proxies' socket there.
         policy.filesystem.grant_private(private);
         let layers = layers(host);
-        let limits = limits::plan(policy.limits, self.place, host.uid, &self.mounts)?;
+        let limits = limits::plan(policy.limits, self.place, host.uid, self.mounts.all())?;
         let ids = ids::plan(host, command.fake_root, self.place)?;
         let plan = Plan::from_policy(
             policy,
@@ -135,11 +157,31 @@ impl Backend for Linux {
 /// # Errors
 /// The mount table cannot be read.
 pub(crate) fn mounts() -> Result<Vec<Mount>> {
-    mountinfo::read().map_err(|error| {
-        Error::new(Kind::Unsupported, "cannot read the mount table")
-            .call(format!("read({})", mountinfo::TABLE), error)
-            .with_hint("mount /proc")
-    })
+    mountinfo::read().map_err(unreadable_mounts)
+}
+
+fn unreadable_mounts(error: std::io::Error) -> Error {
+    Error::new(Kind::Unsupported, "cannot read the mount table")
+        .call(format!("read({})", mountinfo::TABLE), error)
+        .with_hint("mount /proc")
+}
+
+/// Makes sure that the sandbox, whose first process is `init`, shows no tree at a place where it
+/// was not when the plan was made.
+///
+/// # Errors
+/// It does, or that cannot be told.
+pub(crate) fn refuse_new_names(mut before: Watched, init: u32) -> Result<()> {
+    match before.new_name_in(init).map_err(unreadable_mounts)? {
+        Some(place) => {
+            let goal = format!(
+                "{} was mounted while the sandbox was set up",
+                place.display()
+            );
+            Err(Error::new(Kind::Launch, goal).with_hint("start again"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Adds to a policy what every run adds to it here, but for what it makes for itself.

@@ -67,7 +67,7 @@ pub fn dry_run(
     audit: &Audit,
 ) -> Result<String> {
     settings.refuse_unbuilt()?;
-    let backend = Linux::new(command, settings.nested)?;
+    let mut backend = Linux::new(command, settings.nested)?;
     patience::refuse_endless(settings, host, backend.mounts())?;
     let mut policy = Policy::from_settings(settings, host)?;
     backend.fit(&mut policy)?;
@@ -93,7 +93,7 @@ pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
 
 fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
     settings.refuse_unbuilt()?;
-    let backend = Linux::new(command, settings.nested)?;
+    let mut backend = Linux::new(command, settings.nested)?;
     patience::refuse_endless(&settings, host, backend.mounts())?;
     let mut policy = directories::policy(&settings, host, audit)?;
     let written = audit.paths();
@@ -112,6 +112,7 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     }
     let programs = plan.plan.programs.clone();
     let observed = plan.plan.observed;
+    let mounts = backend.take_mounts();
     let mut held = backend.spawn(plan)?;
     // Never freed, which takes longer than the end of the process.
     let files = ManuallyDrop::new(Arc::new(policy.filesystem));
@@ -126,6 +127,7 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     linux::launch::leave((settings, policy.environment));
     let report = held.report()?;
     helpers.wait_until_ready()?;
+    linux::refuse_new_names(mounts, held.first_process())?;
     events::record_start(audit, command, &report);
     let released = held.release();
     released.map_err(|error| hidden::explain(error, &programs, &files, host))?;

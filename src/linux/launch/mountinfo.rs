@@ -8,6 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, StatxFlags, openat2, statx};
 use rustix::io::Errno;
 
@@ -37,6 +38,73 @@ pub(crate) struct Mount {
 /// There is no `/proc`, or it shows what is no mount table.
 pub(crate) fn read() -> io::Result<Vec<Mount>> {
     read_from(File::open(TABLE)?)
+}
+
+/// The table as it was read, and whether mounts have changed since.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    table: Option<File>,
+    mounts: Vec<Mount>,
+}
+
+impl Watched {
+    /// Reads the table, as [`read`] does.
+    pub(crate) fn open() -> io::Result<Self> {
+        Ok(Self {
+            // Before it is read: changes count from here on; see proc_pid_mounts(5).
+            table: Some(File::open(TABLE)?),
+            mounts: read()?,
+        })
+    }
+
+    /// Returns the table as it was.
+    pub(crate) fn all(&self) -> &[Mount] {
+        &self.mounts
+    }
+
+    /// Reads the table anew where it has changed; tells whether it had.
+    pub(crate) fn renew(&mut self) -> io::Result<bool> {
+        let has_changed = self.has_changed();
+        if has_changed {
+            self.mounts = read()?;
+        }
+        Ok(has_changed)
+    }
+
+    /// Finds a place where `process`, which has copies of all mounts, shows a tree of theirs
+    /// that was not there.
+    pub(crate) fn new_name_in(&mut self, process: u32) -> io::Result<Option<PathBuf>> {
+        if !self.has_changed() {
+            return Ok(None);
+        }
+        let copies = read_from(File::open(format!("/proc/{process}/mountinfo"))?)?;
+        Ok(new_name(&self.mounts, &copies).map(Path::to_path_buf))
+    }
+
+    fn has_changed(&mut self) -> bool {
+        self.table.as_ref().is_some_and(|table| {
+            let mut changed = [PollFd::new(table.as_fd(), PollFlags::POLLPRI)];
+            matches!(poll(&mut changed, PollTimeout::ZERO), Ok(1..))
+        })
+    }
+}
+
+/// Returns a place where `now` has a tree of a device of `before` that was not there. A part of
+/// a tree that is mounted on itself was.
+fn new_name<'a>(before: &[Mount], now: &'a [Mount]) -> Option<&'a Path> {
+    let devices: HashSet<&str> = before.iter().map(|mount| mount.device.as_str()).collect();
+    let was_there = |mount: &Mount| {
+        before.iter().any(|old| {
+            let below = mount.place.strip_prefix(&old.place);
+            old.device == mount.device
+                && below.is_ok_and(|below| old.root.join(below) == mount.root)
+        })
+    };
+    let of_host = now
+        .iter()
+        .filter(|mount| devices.contains(mount.device.as_str()));
+    let mut new = of_host.filter(|mount| !was_there(mount));
+    new.next().map(|mount| mount.place.as_path())
 }
 
 /// Reads the table that `file` shows, as [`read`] does.
@@ -208,6 +276,32 @@ mod tests {
         let name = OsStr::from_bytes(b"/a b\tc\nd\\040\xff\xc3\xa9");
         let place = parse(line).map(|mount| mount.place);
         assert_eq!(place.as_deref(), Some(Path::new(name)));
+    }
+
+    #[test]
+    fn a_tree_at_another_place_is_a_new_name_and_a_mount_on_itself_is_none() {
+        let table = |lines: &[&str]| -> Vec<Mount> {
+            let parsed = lines.iter().map(|line| parse(line.as_bytes()));
+            parsed.map(|mount| mount.expect("it is one")).collect()
+        };
+        let before = table(&[
+            "1 0 8:1 / / rw - ext4 x rw",
+            "2 1 8:2 /home /h rw - ext4 y rw",
+        ]);
+        for same in [
+            "9 1 8:1 /srv/w /srv/w rw - ext4 x rw",
+            "9 1 8:2 /home/me/w /h/me/w rw - ext4 y rw",
+            "9 1 0:99 / /srv/hidden ro - tmpfs z rw",
+        ] {
+            assert_eq!(new_name(&before, &table(&[same])), None, "{same}");
+        }
+        for new in [
+            "9 1 8:1 /srv/hidden /srv/w rw - ext4 x rw",
+            "9 1 8:2 /home /srv/w rw - ext4 y rw",
+            "9 1 8:2 / /h rw - ext4 y rw",
+        ] {
+            assert!(new_name(&before, &table(&[new])).is_some(), "{new}");
+        }
     }
 
     #[test]
