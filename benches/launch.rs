@@ -5,12 +5,20 @@ mod report;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use report::{Limit, Line, median, publish};
 
 /// Runs of each, in turns.
 const RUNS: usize = 80;
+
+/// Launches of each, and how many of them at a time.
+const LAUNCHES: usize = 1_000;
+const AT_A_TIME: usize = 8;
+
+/// Launches before the other has its turn.
+const TURN: usize = 100;
 
 /// Runs of each with many rules.
 const RULED_RUNS: usize = 20;
@@ -20,6 +28,7 @@ fn main() -> ExitCode {
     let writable = scratch.join("W");
     std::fs::create_dir_all(&writable).expect("the temporary directory is writable");
     let mut lines = against_bwrap(&scratch, &writable);
+    lines.extend(at_once(&scratch, &writable));
     lines.extend(against_no_rules(&scratch));
     std::fs::remove_dir_all(&scratch).expect("it is ours");
     if publish("Launch", &lines) {
@@ -61,6 +70,40 @@ fn against_bwrap(scratch: &Path, writable: &Path) -> Vec<Line> {
             limit: Limit::None,
         },
     ]
+}
+
+/// Launches a thousand of each, eight at a time; one that fails ends the benchmark.
+fn at_once(scratch: &Path, writable: &Path) -> Vec<Line> {
+    let settings = scratch.join("settings.json");
+    let (mut ours, mut theirs) = (0.0, 0.0);
+    for _ in 0..LAUNCHES / TURN {
+        theirs += time_of(|| launch_at_once(|| bwrap(writable)));
+        ours += time_of(|| launch_at_once(|| srt(&settings)));
+    }
+    vec![Line {
+        what: "1,000 launches, 8 at a time, `srt` / `bwrap`, rate",
+        value: theirs / ours,
+        unit: "",
+        limit: Limit::AtLeast(1.0),
+    }]
+}
+
+fn launch_at_once(command: impl Fn() -> Command + Sync) {
+    let left = AtomicUsize::new(TURN);
+    let take = || {
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+            left.checked_sub(1)
+        })
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                while take().is_ok() {
+                    time(&mut command());
+                }
+            });
+        }
+    });
 }
 
 fn against_no_rules(scratch: &Path) -> Vec<Line> {
