@@ -27,7 +27,9 @@ fn caller() -> (u32, u32) {
 
 /// Tells whether set-id bits are on any file below.
 fn has_set_id_file(tree: &Path) -> bool {
-    outside(&format!("find {} -perm /6000", tree.display())).stdout != ""
+    !outside(&format!("find {} -perm /6000", tree.display()))
+        .stdout
+        .is_empty()
 }
 
 #[test]

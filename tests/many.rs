@@ -15,6 +15,10 @@ use harness::{
 /// Longest that any number of them takes.
 const LIMIT: Duration = Duration::from_secs(1200);
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "says how long a test takes, not what is done"
+)]
 fn number(name: &str, usual: u32) -> u32 {
     let given = std::env::var(name).ok();
     given.map_or(usual, |text| text.parse().expect("a number"))

@@ -144,8 +144,7 @@ fn in_image(root: &Path, prepare: &str) -> Ran {
     );
     let mut command = Command::new("unshare");
     command.args(["-rmpf", "sh", "-c", &script, "sh", &inside]);
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("/bin:/usr/sbin:/sbin:{path}"));
+    command.env("PATH", "/bin:/usr/bin:/usr/sbin:/sbin");
     run(command
         .env("HOME", "/")
         .env_remove("TMPDIR")
