@@ -187,9 +187,9 @@ while not os.path.exists('go'): time.sleep(0.01)
     assert!(cwd.join("ready").exists());
     // The launcher is not dumpable: only root may list what it holds open.
     let count = || fs::read_dir(format!("/proc/{}/fd", srt.0.id())).map(Iterator::count);
-    // One for each of at most 128 threads, and what the launcher has; each thread holds more
-    // until it has seen that its caller is dead.
-    let few = wait_until(|| count().map_or(true, |count| count < 192));
+    // One for each of at most 128 threads, 64 callers that are remembered, and what the launcher
+    // has; each thread holds more until it has seen that its caller is dead.
+    let few = wait_until(|| count().map_or(true, |count| count < 256));
     let open = count();
     fs::write(cwd.join("go"), "").expect("it is ours");
     assert!(srt.0.wait().expect("it is our child").success());

@@ -17,7 +17,6 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::thread::JoinHandleExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -86,6 +85,7 @@ struct Shared {
     audit: Audit,
     watch: Watch,
     turn: Turn,
+    known: Known,
     threads: Mutex<Vec<JoinHandle<()>>>,
     is_over: AtomicBool,
     on_start: fn() -> io::Result<()>,
@@ -95,7 +95,6 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Worker {
     line: Option<Line>,
-    known: Rc<Known>,
 }
 
 /// A broker whose first thread waits for the sandbox: threads take their time to start, which
@@ -178,6 +177,7 @@ impl Prepared {
             audit,
             watch: Watch::default(),
             turn: Turn::default(),
+            known: Known::default(),
             threads: Mutex::new(vec![self.thread]),
             is_over: AtomicBool::new(false),
             on_start: self.on_start,
@@ -279,8 +279,7 @@ impl Shared {
     /// Performs one call; returns its errno, 0 for success.
     fn perform(&self, worker: &mut Worker, call: &Notification, lead: &Lead<'_>) -> i32 {
         let act = || {
-            let known = Rc::clone(&worker.known);
-            let caller = Caller::of(self.listener.as_fd(), call, &known);
+            let caller = Caller::of(self.listener.as_fd(), call, &self.known);
             connect::perform(self, worker, (&caller, lead), &call.args)
         };
         // A caller must not wait for ever because of a fault of ours.

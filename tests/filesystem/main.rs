@@ -5,6 +5,7 @@ mod harness;
 
 mod cases;
 mod closed;
+mod devices;
 mod entries;
 mod folding;
 mod git;

@@ -1,11 +1,11 @@
 //! The process that made a call: what it points to, its descriptors, its view of the files.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io::IoSliceMut;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nix::errno::Errno;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
@@ -27,7 +27,7 @@ pub(super) struct Caller<'b> {
 /// Descriptors of threads that called before. One of a thread that is gone stays its own,
 /// whoever has the number since, and finds nobody (ESRCH).
 #[derive(Debug, Default)]
-pub(super) struct Known(RefCell<HashMap<i32, OwnedFd>>);
+pub(super) struct Known(Mutex<HashMap<i32, OwnedFd>>);
 
 /// Most threads that are remembered.
 const MAX_KNOWN: usize = 64;
@@ -35,7 +35,7 @@ const MAX_KNOWN: usize = 64;
 impl Known {
     /// Has `act` use the descriptor of a thread, and once more where that had the number before.
     fn with<T>(&self, thread: i32, act: impl Fn(&OwnedFd) -> Result<T, Errno>) -> Result<T, Errno> {
-        let known = self.0.borrow().get(&thread).map(&act);
+        let known = self.all().get(&thread).map(&act);
         if let Some(done) = known
             && !matches!(done, Err(Errno::ESRCH))
         {
@@ -46,12 +46,16 @@ impl Known {
             other => other?,
         };
         let done = act(&pidfd);
-        let mut known = self.0.borrow_mut();
+        let mut known = self.all();
         if known.len() >= MAX_KNOWN {
             known.clear();
         }
         known.insert(thread, pidfd);
         done
+    }
+
+    fn all(&self) -> MutexGuard<'_, HashMap<i32, OwnedFd>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -232,7 +236,7 @@ mod tests {
         let (mut gone, mut here) = (child(), child());
         let (_, stale) = opened(&gone);
         let (pid, _) = opened(&here);
-        let known = Known(RefCell::new(HashMap::from([(pid, stale)])));
+        let known = Known(Mutex::new(HashMap::from([(pid, stale)])));
         let input = |pidfd: &OwnedFd| {
             pidfd_getfd(pidfd, 0, PidfdGetfdFlags::empty())
                 .and_then(rustix::fs::fstat)

@@ -67,6 +67,7 @@ steps! {
     NewQueues: "cannot show the sandbox's message queues", "fsmount(mqueue)",
         "in a container, allow the mount calls: they are part of the sandbox";
     FillTmpfs: "cannot fill a private tmpfs", "mkdirat";
+    ReopenStream: "cannot open a standard stream in the sandbox's own /dev", "openat";
     SwitchRoot: "cannot switch to the sandbox's root", "pivot_root",
         "the root of an initramfs cannot be switched: mount a file system and start srt on that";
     LeaveOldRoot: "cannot leave the host's root", "umount2";

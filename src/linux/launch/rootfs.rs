@@ -75,7 +75,8 @@ pub(super) fn build(plan: &Plan, foreign: &Foreign) -> Result<(), Failure> {
             other => unless_gone(plan, other, tree.apply(plan, other, bind, &stand_ins))?,
         }
     }
-    tree.switch_root()
+    tree.switch_root()?;
+    devices::reopen_standard(&nodes)
 }
 
 /// Enters the working directory, which must be the one the plan saw.

@@ -259,7 +259,9 @@ impl<'a> View<'a> {
     /// Tells whether the plan wants the mount at `place` to be writable.
     pub fn may_be_writable(&self, place: &Path) -> bool {
         match place.strip_prefix("/dev") {
-            Ok(below) => !below.as_os_str().is_empty(),
+            Ok(below) => DEV_DIRECTORIES
+                .into_iter()
+                .any(|name| below.starts_with(name)),
             Err(_) if place.starts_with("/proc") => self.0.get(place) == Some(&Access::Write),
             Err(_) => nearest(&self.0, place) == Some(Access::Write),
         }

@@ -11,6 +11,8 @@ pub(crate) struct MountAttr(u64);
 
 impl MountAttr {
     pub(crate) const NOSUID_NODEV: Self = Self(libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV);
+    /// For a device: what is written to it passes, what would change its node does not.
+    pub(crate) const DEVICE: Self = Self(libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID);
     pub(crate) const READ_ONLY: Self = Self(libc::MOUNT_ATTR_RDONLY | Self::NOSUID_NODEV.0);
 }
 
