@@ -141,6 +141,7 @@ impl Backend for Linux {
                 place: self.place,
                 limits,
                 ids,
+                landlock_abi: landlock_abi(host),
             },
         )?;
         let foreign = Foreign::of(&plan);
@@ -251,6 +252,19 @@ fn job_server(policy: &Policy, host: &Host, command: &Command) -> Option<PathBuf
 #[cfg(not(feature = "test-hooks"))]
 fn layers(_host: &Host) -> Layers {
     Layers::Both
+}
+
+#[cfg(not(feature = "test-hooks"))]
+fn landlock_abi(_host: &Host) -> i32 {
+    sys::landlock_abi()
+}
+
+/// Lets a test have an older kernel, as far as Landlock goes; such a build is never shipped.
+#[cfg(feature = "test-hooks")]
+fn landlock_abi(host: &Host) -> i32 {
+    let older = host.var("SRT_TEST_LANDLOCK_ABI").and_then(OsStr::to_str);
+    let older = older.and_then(|abi| abi.parse().ok());
+    older.unwrap_or(i32::MAX).min(sys::landlock_abi())
 }
 
 /// Lets a test switch one file layer off; such a build is never shipped.

@@ -128,6 +128,9 @@ fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) ->
     let report = held.report()?;
     helpers.wait_until_ready()?;
     linux::refuse_new_names(mounts, held.first_process())?;
+    if held.is_set_aside() {
+        audit.warn(format_args!("{}", outside::SET_ASIDE));
+    }
     events::record_start(audit, command, &report);
     let released = held.release();
     released.map_err(|error| hidden::explain(error, &programs, &files, host))?;

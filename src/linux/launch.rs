@@ -27,6 +27,7 @@ pub(crate) mod privileges;
 mod removal;
 mod rootfs;
 pub mod run_directory;
+mod running;
 mod terminal;
 
 use std::fmt;
@@ -43,11 +44,11 @@ use crate::linux::plan::{Place, Plan};
 use crate::linux::{support, sys};
 use crate::policy::{Nesting, NetworkMode};
 use caller::Caller;
-use control::{Confined, Control, ForBroker, Message, Order};
+use control::{Confined, Control, ForBroker, Group, Message, Order};
 use foreign::Foreign;
 use groups::Groups;
 use run_directory::RunDirectory;
-use terminal::Terminal;
+use terminal::{Stop, Terminal};
 
 /// A plan and the private directory it uses.
 #[derive(Debug)]
@@ -94,6 +95,9 @@ pub struct Sandbox {
     /// Until nobody writes to it any more.
     run: Option<RunDirectory>,
     terminal: Option<Terminal>,
+    /// Of the command, once it is chosen.
+    group: Option<Group>,
+    scopes_signals: bool,
     asked: Guarantees,
     stops_calls: bool,
     network: NetworkMode,
@@ -122,6 +126,7 @@ pub(crate) struct Trapped {
 pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
     let Launch { plan, run, foreign } = launch;
     let groups = Groups::make(&plan.limits.groups)?;
+    let terminal = Terminal::of_caller();
     let pair = || Control::pair().map_err(|error| step_failed("socketpair", error));
     let (ours, theirs) = pair()?;
     let (command, of_command) = pair()?;
@@ -132,7 +137,7 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
                 // Held here too, it would never be seen to close.
                 drop((ours, command));
                 let lines = (&theirs, &of_command);
-                let sources = (run.socket_path(), foreign);
+                let sources = (run.socket_path(), foreign, terminal);
                 init::run(&plan, &caller, lines, &groups, &sources)
             }
             sys::Forked::Parent(pid, pidfd) => (pid, pidfd),
@@ -152,7 +157,9 @@ pub(super) fn spawn(launch: Launch, caller: Caller) -> Result<Sandbox> {
         pidfd,
         signals,
         run: Some(run),
-        terminal: Terminal::of_caller(),
+        terminal,
+        group: None,
+        scopes_signals: plan.scopes_signals(),
         asked: asked(&plan),
         stops_calls: plan.stopped.is_some(),
         network: plan.network,
@@ -248,7 +255,7 @@ impl Sandbox {
             Message::Stopping(listener) => self.told.listener = Some(listener),
             Message::Ready(confined) => self.told.confined = Some(confined),
             // By nobody of the sandbox: it goes on when whoever did it has it go on.
-            Message::Stopped => {}
+            Message::Stopped(_) | Message::Background => {}
             Message::Failed(failure) => return Err(failure.into()),
             Message::Ended { .. } => return Err(self.process_is_gone()),
         }
@@ -275,11 +282,35 @@ impl Sandbox {
 
     /// Stops with the command, so that the shell takes its terminal back. Without a terminal
     /// nobody would continue us, and a command could keep us from heeding SIGTERM.
-    fn stop(&self) {
-        if self.terminal.is_some() && nix::sys::signal::raise(Signal::SIGSTOP).is_ok() {
-            let continued = Order::Signal(Signal::SIGCONT as u8);
-            drop(self.control.send_order(continued));
+    fn stop(&mut self, signal: u8) {
+        let group = self.group();
+        let Some(terminal) = &self.terminal else {
+            return;
+        };
+        let in_foreground = match terminal.on_stop(group, Signal::try_from(i32::from(signal)).ok())
+        {
+            Stop::Continue { in_foreground } => in_foreground,
+            Stop::Stop if nix::sys::signal::raise(Signal::SIGSTOP).is_ok() => {
+                terminal.is_lent_again(group)
+            }
+            Stop::Stop | Stop::Leave => return,
+        };
+        drop(self.control.send_order(Order::Continue { in_foreground }));
+    }
+
+    /// Has keys reach us, who pass them on, once the command has ended that read them.
+    fn take_terminal(&self) {
+        if let Some(terminal) = &self.terminal {
+            terminal.take_back();
         }
+    }
+
+    /// Returns the process group that the command is put into.
+    fn group(&mut self) -> Group {
+        let (terminal, scopes_signals) = (self.terminal.as_ref(), self.scopes_signals);
+        *self
+            .group
+            .get_or_insert_with(|| Terminal::group(terminal, scopes_signals))
     }
 
     /// Waits until init is gone, and with it every process of the sandbox.
@@ -342,6 +373,10 @@ impl Drop for Sandbox {
         if killed.is_ok() {
             self.wait_for_end();
         }
+        // Behind the last process that could take it.
+        if let Some(terminal) = &self.terminal {
+            terminal.hand_back();
+        }
     }
 }
 
@@ -349,6 +384,13 @@ impl Sandbox {
     /// Returns the number of the first process of the sandbox, as the host counts.
     pub(crate) fn first_process(&self) -> u32 {
         self.init
+    }
+
+    /// Tells whether the command will be a background job of a terminal that its caller has in
+    /// the foreground.
+    pub(crate) fn is_set_aside(&mut self) -> bool {
+        let in_foreground = self.terminal.as_ref().is_some_and(Terminal::is_ours);
+        in_foreground && self.group() == Group::Own
     }
 
     /// Tells whether a broker is to perform calls of the command.
@@ -396,7 +438,7 @@ impl Held for Sandbox {
 
     fn release(&mut self) -> Result<()> {
         let command = self.command.take().ok_or_else(|| self.process_is_gone())?;
-        let released = command.send_order(Order::Release);
+        let released = command.send_order(Order::Release(self.group()));
         // From here on a signal is the command's: it waits until it can be passed on.
         match command.receive() {
             Ok(Some(Message::Failed(failure))) => Err(failure.into()),
@@ -434,7 +476,8 @@ impl Held for Sandbox {
             }
             if message {
                 match self.control.receive() {
-                    Ok(Some(Message::Stopped)) => self.stop(),
+                    Ok(Some(Message::Stopped(signal))) => self.stop(signal),
+                    Ok(Some(Message::Background)) => self.take_terminal(),
                     Ok(Some(Message::Ended {
                         outcome,
                         is_last,
@@ -451,9 +494,6 @@ impl Held for Sandbox {
             self.run = None;
         }
         self.wait_for_end();
-        if let Some(terminal) = &self.terminal {
-            terminal.take_back();
-        }
         on_readable();
         Ok(Ended {
             outcome: match timed_out {

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use crate::backend::Command;
 pub use crate::backend::Observed;
 use crate::error::{Error, Kind, Result};
+use crate::linux::support;
 use crate::policy::environment::Dropped;
 use crate::policy::filesystem::Access;
 use crate::policy::network::Network;
@@ -83,6 +84,8 @@ pub struct Plan {
     pub limits: limits::Limits,
     /// Whether what the command leaves running is waited for.
     pub keep_background: bool,
+    /// Which Landlock the kernel has.
+    pub landlock_abi: i32,
 }
 
 /// Whether the Unix sockets of the host are open to the command.
@@ -160,6 +163,8 @@ pub struct Inputs<'a> {
     pub limits: limits::Limits,
     /// Which users and groups there are.
     pub ids: ids::Ids,
+    /// Which Landlock the kernel has.
+    pub landlock_abi: i32,
 }
 
 /// The file layers; both, but for tests that show each holds alone.
@@ -185,6 +190,11 @@ impl Plan {
         self.keeps_setfcap() || self.keeps_file_capabilities
     }
 
+    /// Tells whether a signal of the command to its whole process group stays in the sandbox.
+    pub fn scopes_signals(&self) -> bool {
+        self.landlock_abi >= support::SIGNAL_SCOPE_ABI
+    }
+
     /// Turns what is allowed into what the kernel is asked.
     ///
     /// # Errors
@@ -202,6 +212,7 @@ impl Plan {
             place,
             limits,
             ids,
+            landlock_abi,
         } = inputs;
         // Only one program in force can have a listener, and the sandbox around may have one.
         let observed = match place {
@@ -257,6 +268,7 @@ impl Plan {
             keeps_file_capabilities: policy.keeps_file_capabilities && place == Place::Host,
             limits,
             keep_background: command.keep_background,
+            landlock_abi,
         })
     }
 }

@@ -24,6 +24,11 @@ pub(super) struct Helpers {
 pub(super) const UNOBSERVED: &str = "denials of files are not observed: a sandbox around this one \
                                      has the kernel's only listener for them";
 
+/// What is said where the command gets no terminal that others beside it may read.
+pub(super) const SET_ASIDE: &str = "the command runs as a background job and cannot read the \
+                                    terminal, since Linux before 6.12 cannot keep its signals \
+                                    from the other programs of this job: start it alone";
+
 impl Helpers {
     /// Starts what the sandbox needs, as far as it stands.
     pub(super) fn start(

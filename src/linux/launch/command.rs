@@ -12,10 +12,11 @@ use super::caller::Caller;
 use super::control::{Confined, Control, Message, Order};
 use super::failure::{At, Failure, Step};
 use super::groups::Groups;
+use super::terminal::{self, Terminal};
 use super::{landlock, limits, namespaces, privileges, rootfs};
 use crate::linux::plan::filter::Filter;
 use crate::linux::plan::{HostSockets, Plan};
-use crate::linux::{support, sys};
+use crate::linux::sys;
 use crate::policy::Nesting;
 
 /// Shell that runs a script without an interpreter line, as execvp(3) does.
@@ -31,9 +32,10 @@ pub(super) fn run(
     caller: &Caller,
     confined: Confined,
     groups: &Groups,
+    terminal: Option<&Terminal>,
     launcher: &Control,
 ) -> ! {
-    let failure = match confine_and_wait(plan, caller, confined, groups, launcher) {
+    let failure = match confine_and_wait(plan, caller, confined, groups, terminal, launcher) {
         Ok(never) => match never {},
         Err(failure) => failure,
     };
@@ -47,15 +49,11 @@ fn confine_and_wait(
     caller: &Caller,
     mut confined: Confined,
     groups: &Groups,
+    terminal: Option<&Terminal>,
     launcher: &Control,
 ) -> Result<std::convert::Infallible, Failure> {
     // Init stays outside: it has to stand when the command is out of memory or of processes.
     groups.join().at(Step::JoinGroup)?;
-    // KERNEL(6.12): before, Landlock has no scope for signals. Without it, kill(0) from a command in the caller's process group
-    // would reach the caller; a session of its own costs it the terminal.
-    if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
-        nix::unistd::setsid().at(Step::NewSession)?;
-    }
     if plan.nesting == Nesting::Mounts {
         namespaces::lock_mounts(&plan.ids)?;
         // All of them came back with the new namespace.
@@ -79,9 +77,11 @@ fn confine_and_wait(
     if is_judged {
         expect_performed()?;
     }
-    if launcher.receive_order().at(Step::TieToLauncher)? != Some(Order::Release) {
+    let Some(Order::Release(group)) = launcher.receive_order().at(Step::TieToLauncher)? else {
         return Err(Failure::new(Step::TieToLauncher, Errno::EPIPE));
-    }
+    };
+    // While the signals are blocked that it brings.
+    terminal::enter(group, terminal).at(Step::OwnProcessGroup)?;
     caller.restore()?;
     // Last: what comes before may need more than the command is to have.
     limits::set(&plan.limits).at(Step::SetLimit)?;

@@ -27,8 +27,10 @@ pub(crate) enum Message {
     Stopping(Option<OwnedFd>),
     /// By the command's process: it is confined, and waits to be released.
     Ready(Confined),
-    /// By init: a signal stopped the command; it can be continued.
-    Stopped,
+    /// By init: the signal of this number stopped the command; it can be continued.
+    Stopped(u8),
+    /// By init: the command ended, and what it has left is waited for.
+    Background,
     /// By init: the command ended, maybe as the last process of the sandbox.
     Ended {
         outcome: Outcome,
@@ -56,12 +58,37 @@ pub(crate) struct ForBroker {
 /// What the launcher tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// To the command's process: execute the command.
-    Release,
+    /// To the command's process: execute the command, in this process group.
+    Release(Group),
     /// To init: its ids are mapped.
     Mapped,
     /// To init: pass on a signal the launcher got.
     Signal(u8),
+    /// To init: have the command go on after it was stopped.
+    Continue {
+        /// With the terminal.
+        in_foreground: bool,
+    },
+}
+
+/// The process group of the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Group {
+    /// That of the caller.
+    Callers,
+    /// Its own, in the background of a terminal.
+    Own,
+    /// Its own, in the foreground of the terminal.
+    Foreground,
+}
+
+impl Group {
+    const ALL: [Self; 3] = [Self::Callers, Self::Own, Self::Foreground];
+
+    fn decode(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|group| *group as u8 == byte)
+    }
 }
 
 /// What the confined process read back about itself.
@@ -123,9 +150,12 @@ impl Control {
 
     pub(crate) fn send_order(&self, order: Order) -> io::Result<()> {
         match order {
-            Order::Release => passing::send(&self.0, b"R", &[]),
+            Order::Release(group) => passing::send(&self.0, &[b'R', group as u8], &[]),
             Order::Mapped => passing::send(&self.0, b"M", &[]),
             Order::Signal(number) => passing::send(&self.0, &[b'S', number], &[]),
+            Order::Continue { in_foreground } => {
+                passing::send(&self.0, &[b'C', in_foreground.into()], &[])
+            }
         }
     }
 
@@ -143,13 +173,17 @@ impl Control {
     /// Waits for the launcher's next order; `None` once it is gone.
     pub(crate) fn receive_order(&self) -> io::Result<Option<Order>> {
         let mut buffer = [0; 8];
-        match *passing::receive(&self.0, &mut buffer)?.0 {
-            [] => Ok(None),
-            [b'R'] => Ok(Some(Order::Release)),
-            [b'M'] => Ok(Some(Order::Mapped)),
-            [b'S', number] => Ok(Some(Order::Signal(number))),
-            _ => Err(io::ErrorKind::InvalidData.into()),
-        }
+        let order = match *passing::receive(&self.0, &mut buffer)?.0 {
+            [] => return Ok(None),
+            [b'R', group] => Group::decode(group).map(Order::Release),
+            [b'M'] => Some(Order::Mapped),
+            [b'S', number] => Some(Order::Signal(number)),
+            [b'C', in_foreground] => Some(Order::Continue {
+                in_foreground: in_foreground == 1,
+            }),
+            _ => None,
+        };
+        order.map(Some).ok_or(io::ErrorKind::InvalidData.into())
     }
 }
 
@@ -211,7 +245,8 @@ impl Message {
             Self::Hidden => b"h".to_vec(),
             Self::Stopping(_) => b"c".to_vec(),
             Self::Ready(confined) => [b"r".as_slice(), &confined.encode()].concat(),
-            Self::Stopped => b"t".to_vec(),
+            Self::Background => b"b".to_vec(),
+            Self::Stopped(signal) => vec![b't', *signal],
             Self::Ended {
                 outcome,
                 is_last,
@@ -239,7 +274,8 @@ impl Message {
             (b'h', []) => Some(Self::Hidden),
             (b'c', []) => Some(Self::Stopping(fds.pop())),
             (b'r', bytes) => Confined::decode(bytes).map(Self::Ready),
-            (b't', []) => Some(Self::Stopped),
+            (b'b', []) => Some(Self::Background),
+            (b't', &[signal]) => Some(Self::Stopped(signal)),
             (b'x' | b'k', &[number, is_last, timed_out]) => Some(Self::Ended {
                 outcome: match tag {
                     b'x' => Outcome::Exited(number),

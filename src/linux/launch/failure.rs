@@ -92,6 +92,7 @@ steps! {
     NewKeyring: "cannot join a new session keyring", "keyctl",
         "the key quota of this user may be used up: see /proc/key-users; in a container, allow keyctl in the seccomp profile";
     NewSession: "cannot leave the caller's session", "setsid";
+    OwnProcessGroup: "cannot put the command into a process group of its own", "setpgid";
     DropCapabilities: "cannot drop capabilities", "capset";
     NoNewPrivs: "cannot set no_new_privs", "prctl(PR_SET_NO_NEW_PRIVS)";
     Landlock: "cannot restrict file access a second time with Landlock", "landlock_restrict_self",

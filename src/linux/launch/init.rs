@@ -4,10 +4,9 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{SigSet, Signal, kill};
+use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::Pid;
@@ -20,6 +19,8 @@ use super::deadline::{Deadline, Turn};
 use super::failure::{At, Failure, Step};
 use super::foreign::Foreign;
 use super::groups::Groups;
+use super::running::{GroupSignals, Running};
+use super::terminal::Terminal;
 use super::{
     background, handoff, landlock, mount_table, namespaces, network, orphans, pins, privileges,
     rootfs,
@@ -30,9 +31,9 @@ use crate::linux::sys::{self, Forked};
 use crate::linux::{executor, unix_diag};
 use crate::policy::{Nesting, NetworkMode};
 
-/// What of the host the view is built with beside the plan: the proxies' socket, and trees that
-/// were copied already.
-pub(super) type Sources = (PathBuf, Foreign);
+/// What of the host there is beside the plan: the proxies' socket, trees that were copied
+/// already, and the terminal.
+pub(super) type Sources = (PathBuf, Foreign, Option<Terminal>);
 
 /// Runs the sandbox from its first act to the command's end.
 ///
@@ -85,7 +86,8 @@ fn stand_up(
         no_capabilities: false,
         no_new_privs: false,
     };
-    let command = start_command(plan, caller, confined, groups, of_command)?;
+    let terminal = sources.2.as_ref();
+    let command = start_command(plan, caller, confined, groups, terminal, of_command)?;
     // The command keeps some that init needs no more.
     if plan.keeps_capabilities() {
         privileges::drop_capabilities()?;
@@ -96,6 +98,7 @@ fn stand_up(
     }
     let lines = [&built.proxies, &built.executor].into_iter().flatten();
     let lines = lines.map(AsFd::as_fd);
+    let lines = lines.chain(terminal.map(AsFd::as_fd));
     let keep = [signals.as_fd(), control.as_fd()].into_iter().chain(lines);
     hide(&keep.collect::<Vec<_>>())?;
     tell(control, &Message::Hidden)?;
@@ -105,6 +108,7 @@ fn stand_up(
         plan,
         command,
         (control, &signals),
+        terminal,
         &mut executor,
         &mut deadline,
     );
@@ -137,7 +141,7 @@ struct Built {
 fn build(
     plan: &Plan,
     control: &Control,
-    (egress_socket, foreign): &Sources,
+    (egress_socket, foreign, _): &Sources,
 ) -> Result<Built, Failure> {
     // First: until then this process has no id that may own or mount anything.
     namespaces::map_ids(&plan.ids, control)?;
@@ -199,12 +203,13 @@ fn start_command(
     caller: &Caller,
     confined: Confined,
     groups: &Groups,
+    terminal: Option<&Terminal>,
     line: &Control,
 ) -> Result<Pid, Failure> {
     // Blocked before the fork: a signal for the command waits for it, and a SIGCHLD for us.
     signals(caller).thread_block().at(Step::WatchSignals)?;
     match sys::fork().at(Step::Fork)? {
-        Forked::Child => command::run(plan, caller, confined, groups, line),
+        Forked::Child => command::run(plan, caller, confined, groups, terminal, line),
         Forked::Parent(pid, _) => Ok(pid),
     }
 }
@@ -310,6 +315,7 @@ fn watch(
     plan: &Plan,
     command: Pid,
     (control, signals): (&Control, &SignalFd),
+    terminal: Option<&Terminal>,
     executor: &mut Executor,
     deadline: &mut Deadline,
 ) -> Outcome {
@@ -334,6 +340,9 @@ fn watch(
                 Ok(Some(Order::Signal(number))) => {
                     running.pass_on(plan.place, number.into(), &mut group);
                 }
+                Ok(Some(Order::Continue { in_foreground })) => {
+                    running.resume(terminal.filter(|_| in_foreground));
+                }
                 // The launcher sends nothing else: this is its end, and so ours. The kernel
                 // ends everything in the namespace with us.
                 _ => return Outcome::Signaled(Signal::SIGKILL as u8),
@@ -345,82 +354,16 @@ fn watch(
         match reap(command) {
             Some(Change::Ended(outcome)) if plan.keep_background => {
                 running = Running::Background(outcome);
+                drop(control.send(&Message::Background));
             }
             Some(Change::Ended(outcome)) => return outcome,
-            Some(Change::Stopped) => drop(control.send(&Message::Stopped)),
+            Some(Change::Stopped(signal)) => drop(control.send(&Message::Stopped(signal))),
             None => {}
         }
         if let Running::Background(outcome) = running
             && background::has_ended()
         {
             return outcome;
-        }
-    }
-}
-
-/// Signals this process itself got lately: they were sent to the whole process group, as the
-/// terminal does, for nobody addresses init.
-#[derive(Debug, Default)]
-struct GroupSignals(Vec<(i32, Instant)>);
-
-impl GroupSignals {
-    /// A signal older than this has nothing to do with what the launcher gets now.
-    const SAME_EVENT: Duration = Duration::from_secs(1);
-
-    fn note(&mut self, number: i32) {
-        self.0.retain(|(other, _)| *other != number);
-        if number != Signal::SIGCHLD as i32 {
-            self.0.push((number, Instant::now()));
-        }
-    }
-
-    fn take(&mut self, number: i32) -> bool {
-        let found = self.0.iter().position(|(other, _)| *other == number);
-        found.is_some_and(|index| self.0.remove(index).1.elapsed() < Self::SAME_EVENT)
-    }
-}
-
-/// Whom signals are for.
-#[derive(Debug, Clone, Copy)]
-enum Running {
-    Command(Pid),
-    /// What the command, which ended so, has left.
-    Background(Outcome),
-}
-
-impl Running {
-    /// Passes on a signal the launcher got, unless the sender reached both at once.
-    fn pass_on(self, place: Place, number: i32, group: &mut GroupSignals) {
-        let sent_to_group = group.take(number);
-        if let Ok(signal) = Signal::try_from(number) {
-            self.send(place, signal, sent_to_group);
-        }
-    }
-
-    fn send(self, place: Place, signal: Signal, sent_to_group: bool) {
-        match self {
-            Self::Command(command) => {
-                let getpgid = nix::unistd::getpgid;
-                if !sent_to_group || getpgid(None) != getpgid(Some(command)) {
-                    // A command that has ended is noticed when it is reaped.
-                    let _sent = kill(command, signal);
-                }
-            }
-            Self::Background(_) => background::send(place, signal, sent_to_group),
-        }
-    }
-
-    /// Asks it to end, also where it is stopped.
-    fn ask_to_end(self, place: Place) {
-        self.send(place, Signal::SIGTERM, false);
-        self.send(place, Signal::SIGCONT, false);
-    }
-
-    /// Returns how the command has ended, or will by the end of everything.
-    fn outcome(self) -> Outcome {
-        match self {
-            Self::Command(_) => Outcome::Signaled(Signal::SIGKILL as u8),
-            Self::Background(outcome) => outcome,
         }
     }
 }
@@ -437,7 +380,7 @@ fn read_now(signals: &SignalFd) -> Option<i32> {
 /// What became of the command.
 enum Change {
     Ended(Outcome),
-    Stopped,
+    Stopped(u8),
 }
 
 /// Waits for whatever has ended; returns what happened to the command, if anything did.
@@ -457,8 +400,10 @@ fn reap(command: Pid) -> Option<Change> {
             change = Some(Change::Ended(Outcome::Exited(byte(code))));
         } else if let Some(signal) = status.terminating_signal() {
             change = Some(Change::Ended(Outcome::Signaled(byte(signal))));
-        } else if status.stopped() && change.is_none() {
-            change = Some(Change::Stopped);
+        } else if let Some(signal) = status.stopping_signal()
+            && change.is_none()
+        {
+            change = Some(Change::Stopped(byte(signal)));
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Layer {
 /// the sandbox's own loopback is the command's.
 pub(super) fn prepare(plan: &Plan) -> Result<Layer, Failure> {
     let rules = &plan.ruleset;
-    let found = sys::landlock_abi();
+    let found = plan.landlock_abi;
     if found < support::MIN_LANDLOCK_ABI {
         return Err(Failure::new(Step::Landlock, Errno::ENOSYS));
     }
@@ -114,8 +114,8 @@ pub(crate) fn restrict_to_reading<P: AsRef<Path>>(
 /// Keeps the signals of this process, and of everything it starts, from init and executor,
 /// which stay outside the domain this adds. Does nothing where the kernel has no such scope.
 pub(super) fn keep_signals_in(plan: &Plan) -> Result<(), Failure> {
-    // KERNEL(6.12): before, a session of its own keeps them from the caller alone.
-    if sys::landlock_abi() < support::SIGNAL_SCOPE_ABI {
+    // KERNEL(6.12): before, a process group of its own keeps them from the caller alone.
+    if !plan.scopes_signals() {
         return Ok(());
     }
     let place = OFlags::PATH | OFlags::CLOEXEC;
