@@ -271,12 +271,21 @@ impl Sandbox {
     }
 
     /// Passes a signal on, by way of init, which knows whether the command got it already.
-    fn forward(&self) {
+    fn forward(&mut self) {
         if let Ok(Some(info)) = self.signals.read_signal()
             && let Ok(number) = u8::try_from(info.ssi_signo)
         {
+            let group = self.group();
+            let is_lent_again = |terminal: &Terminal| terminal.is_lent_again(group);
+            let is_continued = i32::from(number) == Signal::SIGCONT as i32;
+            let order = match is_continued && self.terminal.as_ref().is_some_and(is_lent_again) {
+                true => Order::Continue {
+                    in_foreground: true,
+                },
+                false => Order::Signal(number),
+            };
             // An init that is gone is noticed by the line.
-            drop(self.control.send_order(Order::Signal(number)));
+            drop(self.control.send_order(order));
         }
     }
 

@@ -398,6 +398,11 @@ pub fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
+/// Tells whether a program is installed.
+pub fn is_there(program: &str) -> bool {
+    outside(&format!("command -v {program}")).status == 0
+}
+
 /// Prints why a test proves nothing here; the test command counts these lines.
 pub fn skip(reason: &str) {
     say(&format!("SKIPPED: {reason}"));

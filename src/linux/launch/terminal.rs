@@ -82,6 +82,11 @@ impl Terminal {
         self.is_ours() && self.others().is_some_and(|others| others.is_empty())
     }
 
+    /// Tells whether the foreground is a group of the sandbox.
+    fn is_lent(&self) -> bool {
+        tcgetpgrp(&self.tty).is_ok_and(|group| ancestors(group).contains(&getpid()))
+    }
+
     /// Finds members of our process group that are neither this process nor started by it.
     fn others(&self) -> Option<Vec<Pid>> {
         let ours = |pid: &Pid| !self.before.contains(pid) && ancestors(*pid).contains(&getpid());
@@ -101,11 +106,13 @@ impl Terminal {
         if group == Group::Callers {
             return Stop::Stop;
         }
-        if matches!(signal, Some(Signal::SIGTTIN | Signal::SIGTTOU)) && self.is_lendable() {
+        if matches!(signal, Some(Signal::SIGTTIN | Signal::SIGTTOU)) {
             // Brought to the foreground while it ran, of which nobody is told.
-            return Stop::Continue {
-                in_foreground: true,
-            };
+            let in_foreground = self.is_lendable();
+            // Or it has got the terminal since.
+            if in_foreground || self.is_lent() {
+                return Stop::Continue { in_foreground };
+            }
         }
         match (is_orphaned(), signal) {
             (false, _) => Stop::Stop,

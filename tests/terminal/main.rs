@@ -1,10 +1,54 @@
 //! Work at a terminal: keys, job control and pipelines as without a sandbox.
 
+#[path = "../harness/mod.rs"]
 mod harness;
 
+mod back;
+mod emulator;
+mod jobs;
+mod odd;
+mod screens;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use harness::{Ran, Scratch, Srt, probe, run, skip};
+use emulator::Emulator;
+use harness::{Ran, Scratch, Srt, probe, run, skip, wrapped};
+use sandbox_runtime as _;
+
+/// Starts a command as the foreground job of a terminal, as a shell does, on which nothing is
+/// restored afterwards but by the command.
+fn foreground(command: &Command) -> Emulator {
+    let job = probe("foreground.py");
+    let job = job.to_str().expect("the source is in an ASCII path");
+    Emulator::start(&wrapped(&["python3", job], command))
+}
+
+/// Starts a shell with job control on a terminal.
+fn shell(scratch: &Scratch) -> Emulator {
+    let words = ["bash", "--norc", "--noprofile", "-i"];
+    let mut shell = native(scratch, &words);
+    shell.env("PS1", "outer>");
+    let mut terminal = Emulator::start(&shell);
+    terminal.shows("outer>");
+    terminal
+}
+
+/// Puts a program `s` into the working directory that is `srt` with its settings.
+fn put_srt(scratch: &Scratch, srt: Srt) {
+    let line = line(&srt.into_command(&[""; 0]));
+    let program = scratch.file("cwd/s", format!("#!/bin/sh\nexec {line} \"$@\"\n"));
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("it is ours");
+}
+
+/// A command without `srt`, where it would run with it.
+fn native(scratch: &Scratch, words: &[&str]) -> Command {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).current_dir(scratch.dir("cwd"));
+    command.env("HOME", scratch.dir("home"));
+    command
+}
 
 /// Words of one run, quoted for a shell that is typed to.
 fn line(srt: &Command) -> String {
