@@ -5,9 +5,9 @@ mod harness;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::net::UnixListener;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use harness::{Scratch, Srt, outside, run, run_with_input, wrapped};
+use harness::{Scratch, Srt, outside, run, run_with_input, skip, wrapped};
 
 #[test]
 fn only_the_standard_descriptors_reach_the_command() {
@@ -200,6 +200,90 @@ os.execvp(sys.argv[3], sys.argv[3:])
             &srt,
         ))
         .succeeds();
+    }
+}
+
+#[test]
+fn a_block_device_as_a_standard_descriptor_is_refused() {
+    let scratch = Scratch::new("block");
+    let find = "for name in /dev/* /dev/*/*; do test -b \"$name\" && echo \"$name\"; done";
+    let Some(device) = outside(find).stdout.lines().next().map(str::to_owned) else {
+        return skip("there is no block device");
+    };
+    // Named only, which needs no right to read it, and does not matter to what it is.
+    let open = "
+import os, sys
+os.dup2(os.open(sys.argv[1], os.O_PATH), int(sys.argv[2]))
+os.execvp(sys.argv[3], sys.argv[3:])
+";
+    let srt = Srt::new(&scratch).into_command(&["true"]);
+    for (number, name) in [("0", "input"), ("1", "output")] {
+        let ran = run(&mut wrapped(
+            &["python3", "-c", open, &device, number],
+            &srt,
+        ));
+        let ran = ran.is_refused(&format!("standard {name} is a block device"));
+        assert!(ran.shows("redirect it to a file, a pipe or /dev/null"));
+    }
+}
+
+/// Opens the file on a standard descriptor again, by every name and in every mode.
+const REOPEN: &str = "
+import os, sys
+number = int(sys.argv[1])
+standard = '/dev/' + ('stdin', 'stdout', 'stderr')[number]
+names = [f'/proc/self/fd/{number}', f'/dev/fd/{number}', standard, f'/proc/{os.getpid()}/fd/{number}',
+         f'/proc/thread-self/fd/{number}', f'/proc/self/task/{os.getpid()}/fd/{number}']
+modes = {'r': os.O_RDONLY, 'w': os.O_WRONLY, 'rw': os.O_RDWR, 'trunc': os.O_WRONLY | os.O_TRUNC,
+         'rtrunc': os.O_RDONLY | os.O_TRUNC, 'append': os.O_WRONLY | os.O_APPEND}
+found = set()
+for name in names:
+    for mode, flags in modes.items():
+        try: os.close(os.open(name, flags)); found.add(mode)
+        except OSError: pass
+    try: os.truncate(name, 0); found.add('truncate')
+    except OSError: pass
+os.write(int(sys.argv[2]), (' '.join(sorted(found)) + '\\n').encode())
+";
+
+#[test]
+fn a_file_on_a_standard_descriptor_is_opened_again_as_it_was_and_no_other_way() {
+    let scratch = Scratch::new("reopen");
+    let all = "append r rtrunc rw trunc truncate w\n";
+    let modes = [
+        ("read", "r\n", "kept"),
+        ("append", "append trunc truncate w\n", ""),
+        ("read-write", all, ""),
+    ];
+    for (mode, expected, left) in modes {
+        for number in 0..=2 {
+            let file = scratch.file("file", "kept");
+            let open = || {
+                let mut options = File::options();
+                options.read(mode != "append").append(mode == "append");
+                options.write(mode == "read-write").open(&file)
+            };
+            // Told on a descriptor that is not the file.
+            let told = if number == 1 { "2" } else { "1" };
+            let words = ["python3", "-c", REOPEN, &number.to_string(), told];
+            let say = |command: &mut Command| {
+                let open = || Stdio::from(open().expect("it is ours"));
+                match number {
+                    0 => command.stdin(open()),
+                    1 => command.stdout(open()),
+                    _ => command.stderr(open()),
+                };
+                let output = command.output().expect("it can be started");
+                String::from_utf8([output.stdout, output.stderr].concat())
+            };
+            let mut native = Command::new(words[0]);
+            let native = say(native.args(&words[1..])).expect("it is ASCII");
+            assert_eq!(native, all, "{mode} {number}: the control");
+            fs::write(&file, "kept").expect("it is ours");
+            let inside = say(&mut Srt::new(&scratch).into_command(&words));
+            assert_eq!(inside.as_deref(), Ok(expected), "{mode} {number}");
+            assert_eq!(fs::read_to_string(&file).ok().as_deref(), Some(left));
+        }
     }
 }
 

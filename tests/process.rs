@@ -8,7 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use harness::{Scratch, Srt, run, skip, wrapped};
+use harness::{Scratch, Srt, run, run_with_input, skip, wrapped};
 
 #[test]
 fn every_exit_status_is_passed_through() {
@@ -214,6 +214,85 @@ print('never')
     assert_eq!(ran.status, 126, "{} {}", ran.stdout, ran.stderr);
     assert!(ran.stderr.contains("E2BIG"), "{}", ran.stderr);
     assert!(ran.stderr.len() < 10_000, "the message is short");
+}
+
+#[test]
+fn a_run_that_a_thread_has_started_goes_on_when_the_thread_has_ended() {
+    let scratch = Scratch::new("thread");
+    let script = "
+import subprocess, sys, threading
+started = []
+start = lambda: started.append(subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+thread = threading.Thread(target=start)
+thread.start()
+thread.join()
+print(started[0].communicate(b'word\\n')[0].decode(), started[0].returncode)
+";
+    let srt = Srt::new(&scratch).into_command(&["sh", "-c", "sleep 0.2; read x; echo got-$x"]);
+    let ran = run(&mut wrapped(&["python3", "-c", script], &srt)).succeeds();
+    assert_eq!(ran.stdout, "got-word\n 0\n");
+}
+
+#[test]
+fn proc_shows_the_processes_that_the_command_knows_by_the_same_numbers() {
+    let scratch = Scratch::new("proc");
+    let script = "
+cat /proc/$$/comm; sleep 100 & p=$!
+until [ \"$(cat /proc/$p/comm)\" = sleep ]; do :; done
+test \"$(pgrep -x sleep)\" = $p && echo same
+ps ax -o comm= | grep -c -x sleep
+kill $(pgrep -x sleep); wait $p; echo $?
+echo $$ >own; kill -0 $(cat stale) 2>/dev/null && cat /proc/$(cat stale)/comm || echo gone
+";
+    // A number that is taken outside, as of a server that left its file.
+    scratch.file("cwd/stale", std::process::id().to_string());
+    let srt = Srt::new(&scratch).allow_write(scratch.path("cwd"));
+    let ran = srt.sh(script).succeeds();
+    assert_eq!(ran.stdout, "sh\nsame\n1\n143\ngone\n");
+    let own = fs::read_to_string(scratch.path("cwd/own")).expect("it was written");
+    assert!(
+        own.trim().parse::<u32>().is_ok_and(|own| own < 100),
+        "{own}"
+    );
+}
+
+#[test]
+fn standard_input_is_read_to_the_byte_and_left_as_it_was() {
+    let scratch = Scratch::new("input");
+    let srt = |words: &[&str]| Srt::new(&scratch).into_command(words);
+    let ran = run_with_input(&mut srt(&["wc", "-c"]), &vec![0; 3_000_000]);
+    assert_eq!(ran.stdout.trim(), "3000000");
+    assert_eq!(run(&mut srt(&["wc", "-c"])).stdout.trim(), "0");
+    let ran = run_with_input(&mut srt(&["od", "-An", "-tx1"]), b"\0\xff");
+    assert_eq!(ran.stdout.trim(), "00 ff");
+    // The rest is the caller's, and so is how the pipe is read.
+    let rest = wrapped(
+        &[
+            "sh",
+            "-c",
+            "\"$@\"; cat; python3 -c 'import os; print(os.get_blocking(0))'",
+            "sh",
+        ],
+        &srt(&["sh", "-c", "read x; echo in:$x"]),
+    );
+    let ran = run_with_input(&mut { rest }, b"a\nb\nc\n");
+    assert_eq!(ran.stdout, "in:a\nb\nc\nTrue\n");
+}
+
+#[test]
+fn twenty_thousand_arguments_arrive_and_no_shell_of_ours_reads_a_start_file() {
+    let scratch = Scratch::new("many");
+    let start = scratch.file("start", format!("echo S >>{}/log", scratch.marker()));
+    let names = (0..20_000).map(|number| format!("some/long/source/path/file_{number:06}.c"));
+    let words: Vec<String> = ["bash", "-c", "echo $#", "bash"].map(str::to_owned).into();
+    let words: Vec<String> = words.into_iter().chain(names).collect();
+    let srt = || Srt::new(&scratch).allow_write(scratch.path(""));
+    let ran = srt().run(&words).succeeds();
+    assert_eq!(ran.stdout, "20000\n");
+    let with_start = srt().env("BASH_ENV", &start);
+    with_start.run(&["bash", "-c", "true"]).succeeds();
+    let log = fs::read_to_string(scratch.path("log"));
+    assert_eq!(log.ok().as_deref(), Some("S\n"), "by the command alone");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! A terminal of a test: what it shows, what is typed, how it is set.
 
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::num::NonZeroU16;
@@ -181,6 +183,17 @@ impl Emulator {
     pub(crate) fn comes_to(&mut self, before: &State) -> bool {
         let deadline = Instant::now() + PATIENCE;
         while self.state() != *before {
+            if Instant::now() > deadline || !self.read() {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Waits until it is set as when the session began; tells whether that came.
+    pub(crate) fn comes_to_modes(&mut self) -> bool {
+        let deadline = Instant::now() + PATIENCE;
+        while self.state().modes != self.first.modes {
             if Instant::now() > deadline || !self.read() {
                 return false;
             }
