@@ -10,6 +10,7 @@ pub(crate) mod netlink;
 pub(crate) mod passing;
 pub mod plan;
 pub(crate) mod processes;
+mod reopening;
 pub mod support;
 pub(crate) mod sys;
 pub(crate) mod unix_diag;
@@ -144,6 +145,7 @@ impl Backend for Linux {
                 landlock_abi: landlock_abi(host),
             },
         )?;
+        reopening::check(&plan, &policy.filesystem)?;
         let foreign = Foreign::of(&plan);
         Ok(Launch { plan, run, foreign })
     }

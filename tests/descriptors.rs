@@ -5,6 +5,7 @@ mod harness;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::net::UnixListener;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use harness::{Scratch, Srt, outside, run, run_with_input, skip, wrapped};
@@ -252,7 +253,8 @@ fn a_file_on_a_standard_descriptor_is_opened_again_as_it_was_and_no_other_way() 
     let all = "append r rtrunc rw trunc truncate w\n";
     let modes = [
         ("read", "r\n", "kept"),
-        ("append", "append trunc truncate w\n", ""),
+        // Reading is open to it by its name.
+        ("append", all, ""),
         ("read-write", all, ""),
     ];
     for (mode, expected, left) in modes {
@@ -285,6 +287,63 @@ fn a_file_on_a_standard_descriptor_is_opened_again_as_it_was_and_no_other_way() 
             assert_eq!(fs::read_to_string(&file).ok().as_deref(), Some(left));
         }
     }
+}
+
+/// The links of /proc lead around the mounts that keep a deny below a grant.
+#[test]
+fn a_file_that_could_be_opened_again_against_the_rules_is_refused() {
+    let scratch = Scratch::new("reopen-denied");
+    let denied = scratch.file("cwd/denied", "kept\n");
+    let (free, hidden) = (
+        scratch.file("cwd/free", "in\n"),
+        scratch.file("hidden", "secret\n"),
+    );
+    let srt = || {
+        let srt = Srt::new(&scratch).allow_write(scratch.path("cwd"));
+        srt.deny_write(&denied).deny_read(&hidden)
+    };
+    let reopen = "cat >&2; (echo more >>/proc/self/fd/0) 2>/dev/null; true";
+    let end = |flags: &[&str], input: &Path, append: Option<&Path>| {
+        let mut command = srt().flags(flags).into_command(&["sh", "-c", reopen]);
+        command.stdin(File::open(input).expect("it is ours"));
+        if let Some(append) = append {
+            let output = File::options().append(true).open(append);
+            command.stdout(output.expect("it is ours"));
+        }
+        harness::Ran::from(command.output().expect("srt is built"))
+    };
+    // What may be written may be opened again.
+    end(&[], &free, None);
+    assert_eq!(
+        fs::read_to_string(&free).ok().as_deref(),
+        Some("in\nmore\n")
+    );
+    end(&[], &denied, None).is_refused("could be opened again for writing");
+    end(&[], &free, Some(&hidden)).is_refused("could be opened again for reading");
+    end(&[], &hidden, None);
+    assert_eq!(fs::read_to_string(&denied).ok().as_deref(), Some("kept\n"));
+    // A descriptor that a flag keeps is one as well.
+    let kept = srt().flags(&["--pass-fd", "7"]).into_command(&["true"]);
+    let open = format!("exec \"$0\" \"$@\" 7<{}", denied.display());
+    run(&mut wrapped(&["sh", "-c", &open], &kept)).is_refused("descriptor 7 is");
+    // Through a pipe nothing of it can be reached.
+    let piped = format!("cat {} | \"$0\" \"$@\"", denied.display());
+    let cat = srt().into_command(&["cat"]);
+    assert_eq!(
+        run(&mut wrapped(&["sh", "-c", &piped], &cat)).stdout,
+        "kept\n"
+    );
+    if harness::is_root() {
+        return;
+    }
+    // Where Landlock has no rules, to let mounts be made, nothing but the mode is left.
+    let srt = srt().top("allowNestedUserNamespaces", "mounts".into());
+    let mut nested = srt.into_command(&["cat"]);
+    let other = scratch.file("elsewhere", "kept\n");
+    let output = nested
+        .stdin(File::open(other).expect("it is ours"))
+        .output();
+    harness::Ran::from(output.expect("srt is built")).is_refused("for writing");
 }
 
 #[test]
