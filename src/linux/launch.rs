@@ -299,10 +299,10 @@ impl Sandbox {
         let in_foreground = match terminal.on_stop(group, Signal::try_from(i32::from(signal)).ok())
         {
             Stop::Continue { in_foreground } => in_foreground,
-            Stop::Stop if nix::sys::signal::raise(Signal::SIGSTOP).is_ok() => {
+            Stop::Follow if nix::sys::signal::raise(Signal::SIGSTOP).is_ok() => {
                 terminal.is_lent_again(group)
             }
-            Stop::Stop | Stop::Leave => return,
+            Stop::Follow | Stop::Leave => return,
         };
         drop(self.control.send_order(Order::Continue { in_foreground }));
     }

@@ -28,7 +28,7 @@ pub(super) struct Terminal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// `srt` stops as well, so that the calling shell goes on.
-    Stop,
+    Follow,
     /// The command goes on at once, with the terminal or without it.
     Continue { in_foreground: bool },
     /// Nobody would continue `srt`.
@@ -59,10 +59,10 @@ impl Terminal {
 
     /// Chooses the process group of the command.
     ///
-    /// One of its own reads the terminal only in the foreground, where others of ours would then
-    /// be stopped. The caller's is as good where the kernel keeps signals to it inside.
+    /// In one of its own it has the terminal only as the foreground, and others of ours that read
+    /// it would be stopped. The caller's is as good where the kernel keeps signals to it inside.
     pub(super) fn group(terminal: Option<&Self>, signals_stay_inside: bool) -> Group {
-        // Looked at first: not each shell has the whole pipeline running before its first part.
+        // Its descriptors first: not each shell has started the whole of a pipeline by now.
         match terminal {
             Some(terminal) if !is_in_pipeline() && is_leader() && terminal.is_lendable() => {
                 Group::Foreground
@@ -104,7 +104,7 @@ impl Terminal {
     /// Says what to do when `signal` has stopped a command in `group`.
     pub(super) fn on_stop(&self, group: Group, signal: Option<Signal>) -> Stop {
         if group == Group::Callers {
-            return Stop::Stop;
+            return Stop::Follow;
         }
         if matches!(signal, Some(Signal::SIGTTIN | Signal::SIGTTOU)) {
             // Brought to the foreground while it ran, of which nobody is told.
@@ -115,10 +115,9 @@ impl Terminal {
             }
         }
         match (is_orphaned(), signal) {
-            (false, _) => Stop::Stop,
+            (false, _) => Stop::Follow,
             (true, Some(Signal::SIGSTOP) | None) => Stop::Leave,
-            // The kernel ignores these where nobody would continue the group, as it did not see
-            // here: init's parent stands in another one.
+            // Without us the kernel would have ignored these, which are for shells.
             (true, Some(_)) => Stop::Continue {
                 in_foreground: self.is_lendable(),
             },
