@@ -271,10 +271,13 @@ fn rows(number: u16) -> NonZeroU16 {
     NonZeroU16::new(number).expect("a terminal has some")
 }
 
+/// Sets both at once: each change is a signal.
 fn set_size(far: &File, height: u16, width: u16) {
-    let mut stty = Command::new("stty");
-    stty.args(["rows", &height.to_string(), "cols", &width.to_string()]);
-    let far = far.try_clone().expect("descriptors are free");
-    let status = stty.stdin(far).status().expect("stty is there");
-    assert!(status.success());
+    let size = rustix::termios::Winsize {
+        ws_row: height,
+        ws_col: width,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(far, size).expect("it is a terminal");
 }

@@ -50,15 +50,17 @@ fn all_that_runs_inside_stops_and_goes_on_with_srt() {
     terminal.tells("./s sh script");
     terminal.shows("\nup");
     assert!(wait_until(|| states(&scratch, "sleep") == ['S']));
-    for _ in 0..2 {
+    for round in ["one", "two"] {
         terminal.types("\x1a");
         terminal.shows("Stopped");
         assert!(wait_until(|| states(&scratch, "sleep") == ['T']));
         assert_ne!(states(&scratch, "srt"), [], "the control finds some");
         terminal.tells("clear; bg");
+        terminal.shows("&\nouter>");
         assert!(wait_until(|| states(&scratch, "sleep") == ['S']));
-        terminal.tells("clear; echo no''w; fg");
-        terminal.shows("now\n./s sh script");
+        // What a screen showed before is no answer.
+        terminal.tells(&format!("clear; echo n''ow {round}; fg"));
+        terminal.shows(&format!("now {round}\n./s sh script"));
         terminal.leaves_the_shell();
     }
     terminal.types("\x03");
@@ -87,7 +89,8 @@ fn a_job_that_is_brought_to_the_foreground_reads_the_terminal() {
             terminal.shows("up\n");
             terminal.types("\x1a");
             terminal.shows("Stopped");
-            terminal.tells("bg");
+            terminal.tells("clear; bg");
+            terminal.shows("&\nouter>");
             assert!(wait_until(|| states(&scratch, "sh").contains(&'S')));
         } else {
             terminal.tells("clear; ./s sh script &");
