@@ -14,6 +14,7 @@ mod groups;
 pub(crate) mod handoff;
 pub(crate) mod ids;
 mod init;
+mod jobs;
 pub(crate) mod landlock;
 pub(crate) mod limits;
 mod links;
@@ -48,7 +49,7 @@ use control::{Confined, Control, ForBroker, Group, Message, Order};
 use foreign::Foreign;
 use groups::Groups;
 use run_directory::RunDirectory;
-use terminal::{Stop, Terminal};
+use terminal::Terminal;
 
 /// A plan and the private directory it uses.
 #[derive(Debug)]
@@ -270,58 +271,6 @@ impl Sandbox {
         .with_hint("it may have been killed for want of memory: see the kernel's log")
     }
 
-    /// Passes a signal on, by way of init, which knows whether the command got it already.
-    fn forward(&mut self) {
-        if let Ok(Some(info)) = self.signals.read_signal()
-            && let Ok(number) = u8::try_from(info.ssi_signo)
-        {
-            let group = self.group();
-            let is_lent_again = |terminal: &Terminal| terminal.is_lent_again(group);
-            let is_continued = i32::from(number) == Signal::SIGCONT as i32;
-            let order = match is_continued && self.terminal.as_ref().is_some_and(is_lent_again) {
-                true => Order::Continue {
-                    in_foreground: true,
-                },
-                false => Order::Signal(number),
-            };
-            // An init that is gone is noticed by the line.
-            drop(self.control.send_order(order));
-        }
-    }
-
-    /// Stops with the command, so that the shell takes its terminal back. Without a terminal
-    /// nobody would continue us, and a command could keep us from heeding SIGTERM.
-    fn stop(&mut self, signal: u8) {
-        let group = self.group();
-        let Some(terminal) = &self.terminal else {
-            return;
-        };
-        let in_foreground = match terminal.on_stop(group, Signal::try_from(i32::from(signal)).ok())
-        {
-            Stop::Continue { in_foreground } => in_foreground,
-            Stop::Follow if nix::sys::signal::raise(Signal::SIGSTOP).is_ok() => {
-                terminal.is_lent_again(group)
-            }
-            Stop::Follow | Stop::Leave => return,
-        };
-        drop(self.control.send_order(Order::Continue { in_foreground }));
-    }
-
-    /// Has keys reach us, who pass them on, once the command has ended that read them.
-    fn take_terminal(&self) {
-        if let Some(terminal) = &self.terminal {
-            terminal.take_back();
-        }
-    }
-
-    /// Returns the process group that the command is put into.
-    fn group(&mut self) -> Group {
-        let (terminal, scopes_signals) = (self.terminal.as_ref(), self.scopes_signals);
-        *self
-            .group
-            .get_or_insert_with(|| Terminal::group(terminal, scopes_signals))
-    }
-
     /// Waits until init is gone, and with it every process of the sandbox.
     fn wait_for_end(&self) {
         let id = WaitId::PidFd(self.pidfd.as_fd());
@@ -393,13 +342,6 @@ impl Sandbox {
     /// Returns the number of the first process of the sandbox, as the host counts.
     pub(crate) fn first_process(&self) -> u32 {
         self.init
-    }
-
-    /// Tells whether the command will be a background job of a terminal that its caller has in
-    /// the foreground.
-    pub(crate) fn is_set_aside(&mut self) -> bool {
-        let in_foreground = self.terminal.as_ref().is_some_and(Terminal::is_ours);
-        in_foreground && self.group() == Group::Own
     }
 
     /// Tells whether a broker is to perform calls of the command.

@@ -189,6 +189,24 @@ fn the_end_of_one_command_leaves_the_terminal_to_the_rest_of_a_pipeline() {
     ends_the_shell(terminal);
 }
 
+/// Leaves a program in its group, as a shell would which did not have it ignore the keys.
+const LEAVE: &str = "import subprocess; subprocess.Popen(['sleep', '100']); print('up')";
+
+#[test]
+fn keys_end_what_a_command_has_left_where_that_is_waited_for() {
+    let scratch = Scratch::new("left");
+    let words = ["python3", "-c", LEAVE];
+    let srt = Srt::new(&scratch).flags(&["--keep-background"]);
+    let mut terminal = foreground(&srt.into_command(&words));
+    terminal.shows("up");
+    let job = terminal.job();
+    assert!(wait_until(|| terminal.state().group() == job));
+    assert_eq!(states(&scratch, "sleep"), ['S']);
+    terminal.types("\x03");
+    terminal.shows("ended 0");
+    assert_eq!(terminal.state().group(), job);
+}
+
 #[test]
 fn a_signal_to_the_own_group_stays_inside() {
     let scratch = Scratch::new("kill-0");

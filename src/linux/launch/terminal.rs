@@ -51,7 +51,7 @@ impl Terminal {
                 .then(|| tcgetattr(&terminal.tty).ok())
                 .flatten();
             if is_leader() {
-                terminal.before = members().unwrap_or_default();
+                terminal.before = members(getpgrp()).unwrap_or_default();
             }
         }
         Some(terminal)
@@ -84,13 +84,19 @@ impl Terminal {
 
     /// Tells whether the foreground is a group of the sandbox.
     fn is_lent(&self) -> bool {
-        tcgetpgrp(&self.tty).is_ok_and(|group| ancestors(group).contains(&getpid()))
+        let group = tcgetpgrp(&self.tty)
+            .ok()
+            .filter(|group| *group != getpgrp());
+        let members = group.and_then(members).unwrap_or_default();
+        members
+            .iter()
+            .any(|pid| ancestors(*pid).contains(&getpid()))
     }
 
     /// Finds members of our process group that are neither this process nor started by it.
     fn others(&self) -> Option<Vec<Pid>> {
         let ours = |pid: &Pid| !self.before.contains(pid) && ancestors(*pid).contains(&getpid());
-        let mut others = members()?;
+        let mut others = members(getpgrp())?;
         others.retain(|pid| *pid != getpid() && !ours(pid));
         Some(others)
     }
@@ -149,17 +155,17 @@ impl Terminal {
         }
     }
 
-    /// Makes our process group the foreground again when the one there has ended.
+    /// Makes our process group the foreground again when a group of the sandbox has it, or had.
     ///
     /// A shell inside gives the terminal back to the group it took it from, but that of the
-    /// caller has no number in its pid namespace. A living group in the foreground is left
+    /// caller has no number in its pid namespace. Another living group in the foreground is left
     /// alone: it is the calling shell's, and we are in the background.
     pub(super) fn take_back(&self) {
         let Ok(foreground) = tcgetpgrp(&self.tty) else {
             return;
         };
-        let ended = killpg(foreground, None) == Err(Errno::ESRCH);
-        if ended && foreground != getpgrp() {
+        let has_ended = killpg(foreground, None) == Err(Errno::ESRCH);
+        if foreground != getpgrp() && (has_ended || self.is_lent()) {
             // SIGTTOU is blocked here. The calling shell can still do it for itself.
             let _set = tcsetpgrp(&self.tty, getpgrp());
         }
@@ -207,15 +213,15 @@ fn is_orphaned() -> bool {
     is_leader() && (getsid(parent) != getsid(None) || getpgid(parent) == Ok(getpgrp()))
 }
 
-/// Lists our process group; `None` where that cannot be told.
-fn members() -> Option<Vec<Pid>> {
+/// Lists a process group; `None` where that cannot be told.
+fn members(group: Pid) -> Option<Vec<Pid>> {
     let entries = fs::read_dir("/proc").ok()?;
     let pids = entries.map_while(io::Result::ok).filter_map(|entry| {
         let number = entry.file_name().to_str()?.parse().ok()?;
         Some(Pid::from_raw(number))
     });
     Some(
-        pids.filter(|pid| getpgid(Some(*pid)) == Ok(getpgrp()))
+        pids.filter(|pid| getpgid(Some(*pid)) == Ok(group))
             .collect(),
     )
 }
