@@ -174,11 +174,23 @@ impl std::error::Error for Error {
 /// Makes text fit to be shown on one line of a terminal. Names of files are anybody's choice,
 /// and a control character in one could move the cursor or forge another message.
 pub fn printable(text: &str) -> String {
-    let shown = |c: char| match c.is_control() {
+    let shown = |c: char| match c.is_control() || is_format(c) {
         true => c.escape_default().to_string(),
         false => c.to_string(),
     };
     text.chars().map(shown).collect()
+}
+
+/// Tells whether a character shows nothing and turns round or hides what stands beside it
+/// (general categories Cf, Zl and Zp of Unicode 16).
+fn is_format(c: char) -> bool {
+    matches!(
+        u32::from(c),
+        0xad | 0x600..=0x605 | 0x61c | 0x6dd | 0x70f | 0x890..=0x891 | 0x8e2 | 0x180e
+            | 0x200b..=0x200f | 0x2028..=0x202e | 0x2060..=0x206f | 0xfeff | 0xfff9..=0xfffb
+            | 0x110bd | 0x110cd | 0x13430..=0x1343f | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a
+            | 0xe0001 | 0xe0020..=0xe007f
+    )
 }
 
 /// Names the errno as strace does, since that is what people search for.

@@ -18,7 +18,7 @@ mod patterns;
 pub mod protected;
 pub mod secrets;
 pub mod sockets;
-mod wide;
+pub mod wide;
 
 pub use host::Host;
 

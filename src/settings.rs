@@ -65,6 +65,8 @@ pub struct Settings {
     pub files: Vec<InForce>,
     /// Files and directories of settings, profiles and trust that later runs may read.
     pub guarded: Vec<PathBuf>,
+    /// The directories of those, which may be missing.
+    pub own: Vec<PathBuf>,
     /// What the caller should read before the command runs.
     pub warnings: Vec<String>,
 }

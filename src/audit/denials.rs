@@ -65,6 +65,9 @@ pub struct FoundChange {
     /// Entry to add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub add: Option<String>,
+    /// Whether it is a path that would be read as a pattern.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub literal: bool,
     /// Entry to take out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remove: Option<String>,
@@ -108,8 +111,8 @@ struct FoundSuggest {
     also: Vec<FoundChange>,
 }
 
-/// How a denial stands in an event. Quotes in texts are escaped, so that no text holds it.
-const DENIED: &str = r#""verdict":"denied""#;
+/// What stands in every denial, however it is spaced.
+const DENIED: &str = r#""denied""#;
 
 impl Denials {
     /// Returns what was denied, in the order in which it first was.
@@ -157,11 +160,12 @@ impl Denials {
         let target = seen.target.unwrap_or_default().into_owned();
         let place = (seen.code.into_owned(), seen.op.into_owned(), target.clone());
         if let Some(&at) = self.places.get(&place) {
-            self.groups[at].count += seen.count;
+            let group = &mut self.groups[at];
+            group.count = group.count.saturating_add(seen.count);
             return;
         }
         if self.groups.len() == MOST {
-            self.more += seen.count;
+            self.more = self.more.saturating_add(seen.count);
             return;
         }
         let changes = seen.suggest.map(|suggest| {

@@ -157,6 +157,9 @@ pub struct Suggest<'a> {
     /// Entry to add to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub add: Option<Cow<'a, str>>,
+    /// Whether it has to be written as a path that is no pattern.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub literal: bool,
     /// Entry to take out of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove: Option<Cow<'a, str>>,
@@ -171,6 +174,7 @@ impl<'a> Suggest<'a> {
         Self {
             key,
             add: Some(entry.into()),
+            literal: false,
             remove: None,
             also: Vec::new(),
         }
@@ -181,6 +185,7 @@ impl<'a> Suggest<'a> {
         Self {
             key,
             add: None,
+            literal: false,
             remove: Some(entry.into()),
             also: Vec::new(),
         }

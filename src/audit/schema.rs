@@ -145,7 +145,12 @@ fn rule() -> Value {
 
 /// A change may have others beside it, which have none.
 fn suggest(may_have_others: bool) -> Value {
-    let mut properties = json!({ "key": text(), "add": text(), "remove": text() });
+    let mut properties = json!({
+        "key": text(),
+        "add": text(),
+        "literal": { "const": true },
+        "remove": text(),
+    });
     if may_have_others {
         properties["also"] = json!({ "type": "array", "items": suggest(false) });
     }

@@ -18,7 +18,7 @@ use super::summary::step;
 use super::trust::refuse_inside;
 use crate::audit::FoundChange;
 use crate::error::{Error, Kind, Result, printable};
-use crate::policy::Host;
+use crate::policy::{Host, wide};
 use crate::settings::{Layer, Search, Settings, shown};
 
 /// What `srt ctl allow` was asked for.
@@ -39,7 +39,24 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
     let host = Host::read()?;
     refuse_inside(&host, "change what is allowed")?;
     let runs = history::last(&host, options.last.into())?;
-    let wanted = changes(&runs);
+    let (wide, narrow): (Vec<_>, Vec<_>) = changes(&runs)
+        .into_iter()
+        .partition(|change| reach(change, &host).is_some());
+    for change in &wide {
+        let covers = reach(change, &host).unwrap_or_default();
+        let left = match options.yes {
+            true => "; left out: run it without --yes",
+            false => "",
+        };
+        print(&format!(
+            "careful: {}: it covers {covers}{left}\n",
+            printable(&step(change))
+        ))?;
+    }
+    let wanted = match options.yes {
+        true => narrow,
+        false => [wide, narrow].concat(),
+    };
     if wanted.is_empty() {
         print("no run was denied anything that a setting allows\n")?;
         return Ok(Answer::No);
@@ -84,10 +101,34 @@ pub(super) fn run(options: &Options) -> Result<Answer> {
     Ok(Answer::Yes)
 }
 
+/// Lists that a denial may name to add to.
+const GRANTS: [&str; 5] = [
+    "filesystem.allowProtected",
+    "filesystem.allowRead",
+    "filesystem.allowWrite",
+    "network.allowUnixSockets",
+    "network.allowedDomains",
+];
+
+/// Says what the change opens that a task does not need.
+fn reach(change: &FoundChange, host: &Host) -> Option<&'static str> {
+    let path = change
+        .add
+        .as_deref()
+        .filter(|_| change.key == "filesystem.allowWrite")?;
+    wide::reach(Path::new(path), host)
+}
+
 /// Collects what would allow all that the runs were denied, each change once, sorted.
 fn changes(runs: &[Run]) -> Vec<FoundChange> {
     let groups = runs.iter().flat_map(|run| &run.denied);
-    let changes: BTreeSet<_> = groups.flat_map(|group| group.changes.clone()).collect();
+    let changes = groups.flat_map(|group| &group.changes);
+    // Nothing else is ever suggested, whatever a record says.
+    let possible = |change: &&FoundChange| match &change.add {
+        Some(_) => GRANTS.contains(&&*change.key),
+        None => change.remove.is_some(),
+    };
+    let changes: BTreeSet<_> = changes.filter(possible).cloned().collect();
     changes.into_iter().collect()
 }
 
@@ -96,8 +137,9 @@ fn changes(runs: &[Run]) -> Vec<FoundChange> {
 fn target(runs: &[Run], host: &Host) -> Result<PathBuf> {
     let used = runs.iter().flat_map(|run| &run.files);
     let mut own = used.filter(|used| used.layer == Layer::User.name());
-    let found = own.find_map(|used| used.path.canonicalize().ok());
     let search = search(host);
+    let users = search.user_files();
+    let found = own.find_map(|used| users.iter().find(|own| **own == used.path).cloned());
     let made = || search.config_dir().map(|dir| dir.join("settings.json"));
     let existing = || search.user_files().into_iter().next();
     let file = found.or_else(existing).or_else(made).ok_or_else(|| {

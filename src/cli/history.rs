@@ -1,11 +1,13 @@
 //! What earlier runs were denied, kept for `srt ctl explain --last` and `srt ctl allow`.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, renameat, unlinkat};
 use serde::{Deserialize, Serialize};
 
 use super::layers::search;
@@ -84,20 +86,28 @@ impl Run {
             return Ok(());
         };
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+        // Held from here on: whatever takes the place of a name above leads nowhere else.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let held = openat(CWD, &dir, flags, Mode::empty())?;
         let name = format!("{}-{}.json", self.time.replace(':', ""), self.run);
-        let hidden = dir.join(format!(".{name}"));
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&hidden)?;
-        file.write_all(&serde_json::to_vec(self)?)?;
-        fs::rename(&hidden, dir.join(name))?;
-        let names = names(&dir)?;
-        for old in names.iter().rev().skip(MOST) {
-            // Another run may have dropped it.
-            drop(fs::remove_file(dir.join(old)));
+        let hidden = format!(".{name}");
+        let written = self.write(&held, &hidden, &name);
+        if written.is_err() {
+            let _removed = unlinkat(&held, &hidden, AtFlags::empty());
         }
+        written?;
+        for old in names(Dir::read_from(&held)?).iter().rev().skip(MOST) {
+            // Another run may have dropped it.
+            let _dropped = unlinkat(&held, old, AtFlags::empty());
+        }
+        Ok(())
+    }
+
+    fn write(&self, dir: &OwnedFd, hidden: &str, name: &str) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let mut file = File::from(openat(dir, hidden, flags, Mode::RUSR | Mode::WUSR)?);
+        file.write_all(&serde_json::to_vec(self)?)?;
+        renameat(dir, hidden, dir, name)?;
         Ok(())
     }
 }
@@ -111,9 +121,10 @@ pub(super) fn last(host: &Host, count: usize) -> Result<Vec<Run>> {
         usage("there is no place where earlier runs are kept")
             .with_hint("set HOME or XDG_STATE_HOME to an absolute path of your own")
     })?;
-    let names = match names(&dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        names => names.map_err(|error| unreadable(&dir, "open", error))?,
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let names = match openat(CWD, &dir, flags, Mode::empty()).and_then(Dir::new) {
+        Err(rustix::io::Errno::NOENT) => Vec::new(),
+        held => names(held.map_err(|errno| unreadable(&dir, "open", errno.into()))?),
     };
     let runs = names.iter().rev().take(count);
     runs.map(|name| read(&dir.join(name))).collect()
@@ -141,14 +152,26 @@ fn unreadable(path: &Path, call: &str, error: io::Error) -> Error {
     Error::new(Kind::Usage, format!("cannot read {}", shown(path))).call(call, error)
 }
 
-/// Returns the names of the records, the oldest first.
-fn names(dir: &Path) -> io::Result<Vec<String>> {
-    let names = fs::read_dir(dir)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let mut names: Vec<_> = names
-        .filter(|name| name.ends_with(".json") && !name.starts_with('.'))
-        .collect();
+/// Returns the names of the records, the oldest first. Nothing else in there is ours.
+fn names(dir: Dir) -> Vec<String> {
+    let entries = dir.filter_map(std::result::Result::ok);
+    let names = entries.filter_map(|entry| entry.file_name().to_str().ok().map(str::to_owned));
+    let mut names: Vec<_> = names.filter(|name| is_record(name)).collect();
     names.sort_unstable();
-    Ok(names)
+    names
+}
+
+/// Tells whether a name is one that [`Run::keep`] gives: `2026-12-01T120000.123456Z-RUN.json`.
+fn is_record(name: &str) -> bool {
+    const TIME: &str = "0000-00-00T000000.000000Z";
+    let named = name
+        .strip_suffix(".json")
+        .and_then(|name| name.split_at_checked(TIME.len()));
+    named.is_some_and(|(time, run)| {
+        let alike = |(c, like): (char, char)| c == like || (like == '0' && c.is_ascii_digit());
+        let is_run = |run: &str| run.len() == 32 && run.chars().all(|c| c.is_ascii_hexdigit());
+        time.chars().zip(TIME.chars()).all(alike) && run.strip_prefix('-').is_some_and(is_run)
+    })
 }
 
 /// Returns where records are kept. Nothing below the home of another is written or believed:

@@ -1,10 +1,13 @@
 //! `srt CMD`: from the flags to the end of the command.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Write;
 use std::os::fd::RawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+
+use nix::fcntl::OFlag;
 
 use super::history::Run;
 use super::{CommandLine, Form, RunOptions, ctl, sinks, summary};
@@ -48,6 +51,10 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
         .map_or_else(|_| Vec::new(), |settings| settings.files.clone());
     let (sinks, settings) = sinks::open(&options, settings, &host, &caller_cwd, &command.keep_fds)?;
     let audit = Audit::new(&run_id, sinks, verbosity);
+    let step_summary = match options.summary {
+        Form::Github => host.var("GITHUB_STEP_SUMMARY").and_then(step_summary),
+        _ => None,
+    };
     let ran = sandbox::run(settings, &host, &command, &audit);
     audit.finish();
     let denials = audit.denials();
@@ -68,22 +75,20 @@ pub fn run(options: RunOptions) -> Result<Outcome> {
     });
     if !denials.is_empty() && audit.verbosity() > Verbosity::Quiet {
         let has_failed = !matches!(outcome, Ok(Outcome::Exited(0)));
-        say(options.summary, &denials, has_failed, &host);
+        say(options.summary, &denials, has_failed, step_summary);
     }
     outcome
 }
 
 /// Says what was denied, on standard error and where GitHub Actions shows it.
-fn say(form: Form, denials: &Denials, has_failed: bool, host: &Host) {
+fn say(form: Form, denials: &Denials, has_failed: bool, step_summary: Option<File>) {
     let said = match form {
         Form::None => return,
         Form::Text => summary::text(denials),
         Form::Markdown => summary::markdown(denials),
         Form::Github => {
             let table = summary::markdown(denials);
-            let kept = host
-                .var("GITHUB_STEP_SUMMARY")
-                .map(|file| append(file, &table));
+            let kept = step_summary.map(|mut file| file.write_all(table.as_bytes()));
             let annotations = summary::annotations(denials, has_failed);
             match kept {
                 Some(Ok(())) => annotations,
@@ -95,9 +100,17 @@ fn say(form: Form, denials: &Denials, has_failed: bool, host: &Host) {
     drop(std::io::stderr().write_all(said.as_bytes()));
 }
 
-fn append(file: &OsStr, text: &str) -> std::io::Result<()> {
-    let mut file = File::options().append(true).create(true).open(file)?;
-    file.write_all(text.as_bytes())
+/// Opens the file that GitHub Actions shows, before the command can put a link or a FIFO in its
+/// place. What is no file to append to gets nothing: all is said on standard error then.
+fn step_summary(file: &OsStr) -> Option<File> {
+    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+    let file = File::options()
+        .append(true)
+        .create(true)
+        .custom_flags(flags.bits())
+        .open(file)
+        .ok()?;
+    file.metadata().ok().filter(Metadata::is_file).map(|_| file)
 }
 
 /// Returns the word of `srt ctl` that a program which was not found has the name of.

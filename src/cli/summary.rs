@@ -150,6 +150,7 @@ pub(super) fn remedy(changes: &[FoundChange]) -> Option<String> {
             FoundChange {
                 key,
                 add: Some(entry),
+                literal: false,
                 ..
             },
         ] => flag_of(key).map(|flag| format!("{flag} {}, or ", word(entry))),
@@ -161,6 +162,15 @@ pub(super) fn remedy(changes: &[FoundChange]) -> Option<String> {
 /// Returns one change in words.
 pub(super) fn step(change: &FoundChange) -> String {
     match change {
+        FoundChange {
+            key,
+            add: Some(entry),
+            literal: true,
+            ..
+        } => {
+            let path = serde_json::Value::from(entry.as_str());
+            format!("add {{ \"path\": {path}, \"literal\": true }} to {key}")
+        }
         FoundChange {
             key,
             add: Some(entry),

@@ -40,7 +40,14 @@ impl Change {
     /// Returns what an event says of the changes that have to be made together.
     pub fn suggest(changes: &[Self]) -> Option<Suggest<'_>> {
         let mut suggests = changes.iter().map(|change| match change {
-            Self::Add { key, entry, .. } => Suggest::adding(key, entry),
+            Self::Add {
+                key,
+                entry,
+                literal,
+            } => Suggest {
+                literal: *literal,
+                ..Suggest::adding(key, entry)
+            },
             Self::Remove { entry, origin } => Suggest::removing(origin.key, entry),
         });
         let first = suggests.next()?;

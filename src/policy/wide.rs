@@ -18,16 +18,15 @@ const OUTSIDE: [(&str, &str); 8] = [
     ("/var", "/var, what services keep"),
 ];
 
+const HOME: &str = "your home: what a command leaves there is later run outside the sandbox";
+
 /// Says which grants reach further than a task needs; each comes with the path it leads to.
 pub(super) fn warnings<'a>(
     granted: impl Iterator<Item = (&'a Entry, &'a Path)>,
     host: &Host,
     resolver: &mut Resolver,
 ) -> Vec<String> {
-    let home = host.home.iter().map(|home| {
-        let what = "your home: what a command leaves there is later run outside the sandbox";
-        (home.clone(), what)
-    });
+    let home = host.home.iter().map(|home| (home.clone(), HOME));
     let listed = OUTSIDE.iter().map(|(path, what)| (path.into(), *what));
     let outside: Vec<_> = listed
         .chain(home)
@@ -40,6 +39,13 @@ pub(super) fn warnings<'a>(
         Some(format!("{name} `{}` covers {what}", entry.text))
     });
     warnings.collect()
+}
+
+/// Says what a grant of `path` would reach that a task does not need; `None` for a narrow one.
+pub fn reach(path: &Path, host: &Host) -> Option<&'static str> {
+    let home = host.home.as_deref().filter(|home| home.starts_with(path));
+    let outside = OUTSIDE.map(|(path, what)| (PathBuf::from(path), what));
+    home.map(|_| HOME).or_else(|| covered(path, &outside))
 }
 
 fn covered<'a>(granted: &Path, outside: &[(PathBuf, &'a str)]) -> Option<&'a str> {

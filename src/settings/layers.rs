@@ -75,10 +75,14 @@ impl Search<'_> {
         candidates.filter(|path| is_there(path)).collect()
     }
 
+    /// Returns the directories of the user's settings and of what runs leave behind.
+    fn own(&self) -> impl Iterator<Item = PathBuf> {
+        self.config_dir().into_iter().chain(self.state_dir())
+    }
+
     /// Returns what decides over later runs and is there, in force in this one or not.
     fn guarded(&self, users: Vec<PathBuf>, project: Option<PathBuf>) -> Vec<PathBuf> {
-        let dirs = self.config_dir().into_iter().chain(self.state_dir());
-        let paths = dirs.chain(users).chain(project);
+        let paths = self.own().chain(users).chain(project);
         // A link that dangles leads to nothing that could be kept.
         paths.filter(|path| path.metadata().is_ok()).collect()
     }
@@ -133,6 +137,7 @@ pub(super) fn load(
     stack.push_flags(flags, profiles)?;
     Ok(Settings {
         guarded: search.guarded(users, project),
+        own: search.own().collect(),
         ..stack.into_settings()?
     })
 }

@@ -61,7 +61,7 @@ fn the_file_in_force_keeps_its_form_and_other_programs_file_gets_no_comment() {
         "{again:?}"
     );
     assert_eq!(fs::read_to_string(&file).expect("it is there"), new);
-    assert!(!scratch.path("home/.config").exists());
+    assert!(!scratch.path("home/.config/srt/settings.json").exists());
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn neither_a_named_file_nor_a_projects_is_written() {
         "{said:?}"
     );
     assert_eq!(fs::read_to_string(&named).expect("there"), "{}");
-    assert!(!scratch.path("home/.config").exists());
+    assert!(!scratch.path("home/.config/srt/settings.json").exists());
 
     let project = scratch.file("cwd/.srt.json", "{}");
     srt(&scratch, &["curl", "-s", "http://c.test/"]);
@@ -177,7 +177,7 @@ fn a_command_inside_can_neither_allow_itself_more_nor_forge_what_was_denied() {
         said.stderr.contains("may not change what is allowed"),
         "{said:?}"
     );
-    assert!(!scratch.path("home/.config").exists());
+    assert!(!scratch.path("home/.config/srt/settings.json").exists());
     let dir = "home/.local/state/srt/denied";
     let forged = scratch.path(&format!("{dir}/9999.json"));
     inside(&format!("cp {home}/{} {}", &dir[5..], forged.display()));

@@ -4,6 +4,7 @@
 mod harness;
 
 mod allow;
+mod hostile;
 mod monitor;
 mod series;
 mod summary;

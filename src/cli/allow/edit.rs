@@ -3,6 +3,8 @@
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstArray, CstInputValue, CstNode, CstObject, CstRootNode};
 
+use similar::{ChangeTag, TextDiff};
+
 use crate::audit::FoundChange;
 
 /// A text with changes made.
@@ -28,7 +30,7 @@ pub(super) fn edit(text: &str, changes: &[FoundChange], note: Option<&str>) -> E
             Some(changed) => {
                 let entry = change.add.as_deref().filter(|_| changed != text);
                 text = match entry.zip(note) {
-                    Some((entry, note)) => noted(&changed, entry, note),
+                    Some((entry, note)) => noted(&text, &changed, entry, note),
                     None => changed,
                 };
             }
@@ -43,7 +45,7 @@ fn made(text: &str, change: &FoundChange) -> Option<String> {
     let root = CstRootNode::parse(text, &ParseOptions::default()).ok()?;
     let object = root.object_value()?;
     match (&change.add, &change.remove) {
-        (Some(entry), _) => add(&list(&object, &change.key)?, entry),
+        (Some(entry), _) => add(&list(&object, &change.key)?, entry, change.literal),
         (None, Some(entry)) => remove(&object, &change.key, entry)?,
         (None, None) => return None,
     }
@@ -61,10 +63,14 @@ fn list(root: &CstObject, key: &str) -> Option<CstArray> {
 }
 
 /// Adds an entry that is not there.
-fn add(list: &CstArray, entry: &str) {
+fn add(list: &CstArray, entry: &str, literal: bool) {
     let elements = list.elements();
     let texts: Vec<_> = elements.iter().map(text_of).collect();
-    if texts.iter().flatten().any(|text| text == entry) {
+    let is_there = match literal {
+        true => elements.iter().any(|element| is_literal(element, entry)),
+        false => texts.iter().flatten().any(|text| text == entry),
+    };
+    if is_there {
         return;
     }
     let is_sorted = texts.iter().all(Option::is_some) && texts.is_sorted();
@@ -74,7 +80,38 @@ fn add(list: &CstArray, entry: &str) {
         false => texts.len(),
     };
     list.ensure_multiline();
-    list.insert(place, CstInputValue::String(entry.to_owned()));
+    list.insert(place, written(entry, literal));
+}
+
+/// Tells whether an element is the path `entry`, meant literally.
+fn is_literal(element: &CstNode, entry: &str) -> bool {
+    let Some(object) = element.as_object() else {
+        return false;
+    };
+    let value = |name| object.get(name)?.value();
+    let path = value("path").and_then(|path| text_of(&path));
+    let literal = value("literal").and_then(|literal| literal.as_boolean_lit());
+    path.as_deref() == Some(entry) && literal.is_some_and(|literal| literal.value())
+}
+
+fn written(entry: &str, literal: bool) -> CstInputValue {
+    let text = CstInputValue::String(escaped(entry));
+    match literal {
+        true => CstInputValue::Object(vec![
+            ("path".to_owned(), text),
+            ("literal".to_owned(), CstInputValue::Bool(true)),
+        ]),
+        false => text,
+    }
+}
+
+/// Escapes all but the quotes, which jsonc-parser does and nothing else.
+fn escaped(text: &str) -> String {
+    let quoted = serde_json::Value::from(text).to_string();
+    let inner = quoted
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'));
+    inner.unwrap_or_default().replace("\\\"", "\"")
 }
 
 fn remove(root: &CstObject, key: &str, entry: &str) -> Option<()> {
@@ -94,13 +131,18 @@ fn text_of(element: &CstNode) -> Option<String> {
     element.as_string_lit()?.decoded_value().ok()
 }
 
-/// Puts a comment behind the entry, where it has a line of its own.
-fn noted(text: &str, entry: &str, note: &str) -> String {
+/// Puts a comment behind the entry that is new, where it has a line of its own.
+fn noted(old: &str, new: &str, entry: &str, note: &str) -> String {
     let literal = serde_json::Value::from(entry).to_string();
     let mut noted = String::new();
-    for line in text.split_inclusive('\n') {
+    for change in TextDiff::from_lines(old, new).iter_all_changes() {
+        if change.tag() == ChangeTag::Delete {
+            continue;
+        }
+        let line = change.value();
         let plain = line.trim_end();
-        match plain.trim_start().trim_end_matches(',') == literal {
+        let is_new = change.tag() == ChangeTag::Insert;
+        match is_new && plain.trim_start().trim_end_matches(',') == literal {
             true => noted += &format!("{plain} // {note}\n"),
             false => noted += line,
         }
@@ -116,6 +158,7 @@ mod tests {
         FoundChange {
             key: key.to_owned(),
             add: Some(entry.to_owned()),
+            literal: false,
             remove: None,
         }
     }
@@ -124,6 +167,7 @@ mod tests {
         FoundChange {
             key: key.to_owned(),
             add: None,
+            literal: false,
             remove: Some(entry.to_owned()),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -67,13 +67,16 @@ fn answer(is_clean: bool) -> Answer {
 fn text(run: &Run) -> String {
     let head = format!(
         "{} {} in {}\n",
-        run.time,
+        printable(&run.time),
         printable(&run.program),
         shown(&run.cwd)
     );
     let denials = Denials::of(run.denied.clone(), run.more);
     head + &summary::lines(&denials)
 }
+
+/// Longest line that is read; no event comes near it.
+const LONGEST: u64 = 1 << 20;
 
 /// Counts what each run of an event file was denied, and the lines that are no events.
 fn read(file: &Path) -> Result<(BTreeMap<String, Denials>, u64)> {
@@ -88,8 +91,23 @@ fn read(file: &Path) -> Result<(BTreeMap<String, Denials>, u64)> {
         .map_err(|error| unreadable("open", error))?;
     let mut runs: BTreeMap<String, Denials> = BTreeMap::new();
     let mut broken = 0;
-    for line in BufReader::new(opened).split(b'\n') {
-        let line = line.map_err(|error| unreadable("read", error))?;
+    let mut reader = BufReader::new(opened);
+    loop {
+        let mut line = Vec::new();
+        let read = reader.by_ref().take(LONGEST).read_until(b'\n', &mut line);
+        if read.map_err(|error| unreadable("read", error))? == 0 {
+            break;
+        }
+        if line.len() as u64 == LONGEST {
+            let said = format!(
+                "{} has a line that is no event: it is too long",
+                shown(file)
+            );
+            return Err(Error::new(Kind::Usage, said));
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
         let event = serde_json::from_slice::<Value>(&line).ok();
         let run = event.as_ref().and_then(|event| event["run"].as_str());
         match (run, std::str::from_utf8(&line)) {

@@ -24,7 +24,7 @@ impl Show {
     /// Puts an event into a line without its end: `12:00:00 denied connect no.test:443 …`.
     pub(super) fn event(self, event: &Value) -> String {
         let text = |key: &str| event[key].as_str().unwrap_or_default();
-        let time = text("time").get(11..19).unwrap_or("--------");
+        let time = printable(text("time").get(11..19).unwrap_or("--------"));
         let (word, colour) = match (text("verdict"), text("kind")) {
             ("denied", _) => ("denied", RED),
             ("failed", _) => ("failed", YELLOW),

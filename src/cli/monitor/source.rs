@@ -15,6 +15,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
+use crate::audit::event::Code;
 use crate::cli::ctl::Answer;
 use crate::error::{Error, Kind, Result};
 use crate::settings::shown;
@@ -185,13 +186,14 @@ impl Source {
 
     /// Counts runs: what is followed ends with the last of them.
     fn note(&mut self, line: &str) {
-        if line.contains("\"code\":\"lifecycle.run.start\"") {
+        let is = |code: Code| line.contains(&format!("\"{}\"", code.name()));
+        if is(Code::RunStart) {
             self.has_begun = true;
             self.open_runs += 1;
-        } else if line.contains("\"code\":\"lifecycle.run.end\"") {
+        } else if is(Code::RunEnd) {
             self.has_begun = true;
             self.open_runs = self.open_runs.saturating_sub(1);
-        } else if line.contains("\"code\":\"lifecycle.run.refused\"") {
+        } else if is(Code::RunRefused) {
             self.has_begun = true;
         }
     }
