@@ -195,8 +195,9 @@ impl Outcome {
 pub struct Report {
     /// What the launch asked for.
     pub asked: Guarantees,
-    /// What is in force: rights as the command's process read them back, Landlock and filters as
-    /// the kernel took them; namespaces and locked mounts, which it makes or ends the launch.
+    /// What is in force: rights and setrlimit(2) as the command's process read them back, Landlock
+    /// and filters as the kernel took them; namespaces, locked mounts, control groups and the
+    /// deadline, which are made or end the launch.
     pub enforced: Guarantees,
 }
 

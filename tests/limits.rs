@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use harness::{
     Ran, Scratch, Srt, content, is_root, nothing_runs_in, outside, processes_with, run, skip,
-    wait_until,
+    wait_until, wrapped,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -34,6 +34,13 @@ fn means(path: &Path, key: &str) -> String {
         .to_owned()
 }
 
+/// Returns the number that the start event has for a limit under `side`.
+fn number(path: &Path, side: &str, key: &str) -> Option<u64> {
+    let start = events(path, "lifecycle.run.start");
+    let limits = start[0][side]["limits"].as_array()?.clone();
+    limits.iter().find(|bound| bound["limit"] == key)?["value"].as_u64()
+}
+
 /// Returns the groups of runs of this user.
 fn groups() -> Vec<String> {
     let uid = nix::unistd::getuid();
@@ -53,6 +60,25 @@ fn limited(scratch: &Scratch, flags: &[&str], script: &str) -> (Ran, PathBuf) {
         .flags(flags)
         .events(&file);
     (srt.sh(script), file)
+}
+
+#[test]
+fn the_start_event_has_the_number_that_the_kernel_keeps() {
+    let scratch = Scratch::new("kept");
+    let file = scratch.path("events");
+    let srt = Srt::new(&scratch)
+        .flags(&["--max-files", "200"])
+        .events(&file)
+        .into_command(&["sh", "-c", "ulimit -n"]);
+    let ran = run(&mut wrapped(&["env"], &srt));
+    assert_eq!(ran.succeeds().stdout, "200\n");
+    let both = || ["asked", "enforced"].map(|side| number(&file, side, "limits.files"));
+    assert_eq!(both(), [Some(200), Some(200)]);
+    fs::remove_file(&file).expect("srt made it");
+    let less = ["sh", "-c", "ulimit -n 100; exec \"$@\"", "sh"];
+    let ran = run(&mut wrapped(&less, &srt));
+    assert_eq!(ran.succeeds().stdout, "100\n");
+    assert_eq!(both(), [Some(200), Some(100)]);
 }
 
 #[test]
@@ -363,7 +389,7 @@ fn without_control_groups_setrlimit_holds_or_the_command_does_not_run() {
             .into_command(&["sh", "-c", script]);
         let cover = "mount -t tmpfs none /sys/fs/cgroup && exec \"$@\"";
         let words = ["unshare", "-m", "sh", "-c", cover, "sh"];
-        run(&mut harness::wrapped(&words, &srt))
+        run(&mut wrapped(&words, &srt))
     };
     covered(&["--max-memory", "512M"], &allocator(256)).succeeds();
     let ran = covered(&["--max-memory", "64M"], &allocator(256));
@@ -455,7 +481,7 @@ fn where_no_limit_is_set_no_control_group_is_looked_for() {
             "-e",
             "trace=openat,mkdir,access,setrlimit,prlimit64",
         ];
-        let ran = run(&mut harness::wrapped(&strace, &srt));
+        let ran = run(&mut wrapped(&strace, &srt));
         (ran.status == 0).then_some(ran.stderr)
     };
     let Some(with) = trace(&["--max-memory", "1G"]) else {

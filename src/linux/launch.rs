@@ -294,15 +294,19 @@ impl Sandbox {
         bounds.filter(is_reached).copied().collect()
     }
 
-    fn report_of(&self, confined: Confined) -> Report {
+    fn report_of(&self, confined: &Confined) -> Report {
         let asked = self.asked.clone();
         let enforced = Guarantees {
             landlock_abi: confined.landlock_abi.into(),
             seccomp_filters: confined.seccomp_filters.into(),
             no_capabilities: confined.no_capabilities,
             no_new_privs: confined.no_new_privs,
-            // clone3(2) and the locks either succeed or end the launch.
-            ..asked.clone()
+            limits: limits::in_force(&asked.limits, &confined.rlimits),
+            // Not read back: clone3(2), Landlock and the locks succeed or end the launch.
+            namespaces: asked.namespaces.clone(),
+            landlock_files: asked.landlock_files,
+            nesting: asked.nesting,
+            locked_mounts: asked.locked_mounts,
         };
         Report { asked, enforced }
     }
@@ -380,7 +384,7 @@ impl Held for Sandbox {
 
     fn report(&mut self) -> Result<Report> {
         loop {
-            match self.told.confined {
+            match &self.told.confined {
                 Some(confined) if self.told.init_is_hidden => return Ok(self.report_of(confined)),
                 _ => self.listen()?,
             }

@@ -2,6 +2,7 @@
 
 use std::ffi::{CStr, CString};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -62,6 +63,8 @@ fn confine_and_wait(
     // In the namespace whose mounts are locked, and while no call is stopped yet.
     rootfs::enter(&plan.cwd)?;
     let is_judged = plan.host_sockets == HostSockets::Closed;
+    // While files may be opened and no call is stopped.
+    let trial = is_judged.then(trial_socket).transpose()?;
     if let Some(filter) = &plan.stopped {
         if confined.landlock_abi > 0 && is_judged {
             landlock::keep_signals_in(plan)?;
@@ -71,11 +74,14 @@ fn confine_and_wait(
     }
     // Here, since the broker takes a while to take over, and no call of this is stopped.
     privileges::verify(plan, &mut confined)?;
+    // What comes before may need more than the command is to have; behind this, nothing is
+    // opened and no process started.
+    confined.rlimits = limits::set(&plan.limits).at(Step::SetLimit)?;
     let ready = launcher.send(&Message::Ready(confined));
     ready.at(Step::TieToLauncher)?;
     // While the launcher wakes up: whether released or not, nothing is executed before this.
-    if is_judged {
-        expect_performed()?;
+    if let Some(trial) = trial {
+        expect_performed(&trial)?;
     }
     let Some(Order::Release(group)) = launcher.receive_order().at(Step::TieToLauncher)? else {
         return Err(Failure::new(Step::TieToLauncher, Errno::EPIPE));
@@ -83,8 +89,6 @@ fn confine_and_wait(
     // While the signals are blocked that it brings.
     terminal::enter(group, terminal).at(Step::OwnProcessGroup)?;
     caller.restore()?;
-    // Last: what comes before may need more than the command is to have.
-    limits::set(&plan.limits).at(Step::SetLimit)?;
     Err(execute(plan))
 }
 
@@ -102,19 +106,23 @@ fn stop_calls(filter: &Filter, launcher: &Control, is_judged: bool) -> Result<bo
     Ok(are_stopped)
 }
 
-/// Makes sure that the broker performs this process's calls.
-fn expect_performed() -> Result<(), Failure> {
-    let socket = socket_with(
+/// Makes the socket that [`expect_performed`] tries the broker with.
+fn trial_socket() -> Result<OwnedFd, Failure> {
+    socket_with(
         AddressFamily::INET,
         SocketType::DGRAM,
         // One that might block would be looked after by a thread.
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )
-    .at(Step::PerformCalls)?;
+    .at(Step::PerformCalls)
+}
+
+/// Makes sure that the broker performs this process's calls.
+fn expect_performed(trial: &OwnedFd) -> Result<(), Failure> {
     // Of a datagram socket it sends nothing, and it goes the whole way through the broker.
     let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    rustix::net::connect(&socket, &loopback).at(Step::PerformCalls)
+    rustix::net::connect(trial, &loopback).at(Step::PerformCalls)
 }
 
 /// Tries each candidate as execvp(3) does; returns only on failure.

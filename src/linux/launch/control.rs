@@ -92,27 +92,33 @@ impl Group {
 }
 
 /// What the confined process read back about itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Confined {
     pub(crate) landlock_abi: u8,
     pub(crate) seccomp_filters: u8,
     /// No capability set holds one.
     pub(crate) no_capabilities: bool,
     pub(crate) no_new_privs: bool,
+    /// What setrlimit(2) was asked for, in the order of the plan.
+    pub(crate) rlimits: Vec<u64>,
 }
 
 impl Confined {
-    fn encode(self) -> [u8; 4] {
-        [
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![
             self.landlock_abi,
             self.seccomp_filters,
             self.no_capabilities.into(),
             self.no_new_privs.into(),
-        ]
+        ];
+        bytes.extend(self.rlimits.iter().flat_map(|value| value.to_ne_bytes()));
+        bytes
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let &[landlock_abi, seccomp_filters, no_capabilities, no_new_privs] = bytes else {
+        let (rights, rest) = bytes.split_first_chunk()?;
+        let [landlock_abi, seccomp_filters, no_capabilities, no_new_privs] = *rights;
+        let (rlimits, []) = rest.as_chunks() else {
             return None;
         };
         Some(Self {
@@ -120,6 +126,7 @@ impl Confined {
             seccomp_filters,
             no_capabilities: no_capabilities == 1,
             no_new_privs: no_new_privs == 1,
+            rlimits: rlimits.iter().copied().map(u64::from_ne_bytes).collect(),
         })
     }
 }

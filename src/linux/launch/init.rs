@@ -85,6 +85,7 @@ fn stand_up(
         // Until it is read back, by the command's process.
         no_capabilities: false,
         no_new_privs: false,
+        rlimits: Vec::new(),
     };
     let terminal = sources.2.as_ref();
     let command = start_command(plan, caller, confined, groups, terminal, of_command)?;

@@ -3,6 +3,7 @@
 
 use std::fs;
 
+use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use super::groups::{self, Hierarchies};
@@ -89,20 +90,21 @@ fn rlimits(bounds: &[Bound]) -> Vec<(Resource, u64)> {
             Limit::FileSize => Resource::RLIMIT_FSIZE,
             Limit::CpuSeconds => Resource::RLIMIT_CPU,
         };
-        // The user namespace of the run counts init and the executor too.
-        let ours = if bound.limit == Limit::Processes {
-            2
-        } else {
-            0
-        };
-        Some((resource, bound.value.saturating_add(ours)))
+        Some((resource, bound.value.saturating_add(ours(bound.limit))))
     });
     rlimits.collect()
 }
 
-/// Bounds this process and all that come from it.
-pub(super) fn set(limits: &Limits) -> nix::Result<()> {
-    for &(resource, value) in &limits.rlimits {
+/// Returns how many of what the kernel counts for `limit` are the sandbox's own.
+fn ours(limit: Limit) -> u64 {
+    // The user namespace of the run counts init and the executor too.
+    if limit == Limit::Processes { 2 } else { 0 }
+}
+
+/// Bounds this process and all that come from it. Returns what the kernel keeps of each, which
+/// is less where the caller may have less.
+pub(super) fn set(limits: &Limits) -> nix::Result<Vec<u64>> {
+    let set = |&(resource, value): &(Resource, u64)| {
         let (_, hard) = getrlimit(resource)?;
         // A process that outlives SIGXCPU is killed a second later.
         let more = u64::from(resource == Resource::RLIMIT_CPU);
@@ -111,6 +113,24 @@ pub(super) fn set(limits: &Limits) -> nix::Result<()> {
             value.min(hard),
             value.saturating_add(more).min(hard),
         )?;
-    }
-    Ok(())
+        match getrlimit(resource)? {
+            (kept, _) if kept <= value => Ok(kept),
+            _ => Err(Errno::EPERM),
+        }
+    };
+    limits.rlimits.iter().map(set).collect()
+}
+
+/// Returns the bounds as they are kept: those of setrlimit(2) as they were read back, in the
+/// order of `asked`, and the others as they were asked for.
+pub(super) fn in_force(asked: &[Bound], rlimits: &[u64]) -> Vec<Bound> {
+    let mut rlimits = rlimits.iter();
+    let kept = asked.iter().filter_map(|bound| {
+        let value = match bound.by {
+            Means::Rlimit => rlimits.next()?.saturating_sub(ours(bound.limit)),
+            Means::Init | Means::Group2 | Means::Group1 => bound.value,
+        };
+        Some(Bound { value, ..*bound })
+    });
+    kept.collect()
 }
