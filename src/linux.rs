@@ -70,7 +70,7 @@ impl Linux {
     /// so while nothing is mounted.
     fn cover_aliases(&mut self, policy: &mut Policy) -> Result<()> {
         for _ in 0..LOOKS {
-            cover_aliases(policy, self.mounts.all());
+            cover_aliases(policy, self.mounts.all())?;
             if !self.mounts.renew().map_err(unreadable_mounts)? {
                 return Ok(());
             }
@@ -188,12 +188,16 @@ pub(crate) fn refuse_new_names(mut before: Watched, init: u32) -> Result<()> {
 }
 
 /// Adds to a policy what every run adds to it here, but for what it makes for itself.
-pub(crate) fn complete(policy: &mut Policy, host: &Host, mounts: &[Mount]) {
-    cover_aliases(policy, mounts);
+///
+/// # Errors
+/// It cannot be told where else something denied is seen.
+pub(crate) fn complete(policy: &mut Policy, host: &Host, mounts: &[Mount]) -> Result<()> {
+    cover_aliases(policy, mounts)?;
     for runs in RunDirectory::runs_of(host, &policy.filesystem) {
         policy.filesystem.hide_runs(runs);
     }
     leave_names_to_be_asked_for(policy);
+    Ok(())
 }
 
 /// Has the programs inside ask for the names that this host keeps in a file, where they are
@@ -217,10 +221,19 @@ fn leave_names_to_be_asked_for(policy: &mut Policy) {
 const LOCAL_NAMES: &str = "/etc/hosts";
 
 /// Denies a path under every name that a bind mount gives it.
-fn cover_aliases(policy: &mut Policy, mounts: &[Mount]) {
+fn cover_aliases(policy: &mut Policy, mounts: &[Mount]) -> Result<()> {
     let denied = policy.filesystem.denied();
-    let aliases = mountinfo::aliases(mounts, denied.iter());
+    let aliases = mountinfo::aliases(mounts, denied.iter()).map_err(|error| {
+        let goal = "cannot tell where else something denied is mounted";
+        Error::new(Kind::Launch, goal)
+            .call("openat2", error)
+            .with_hint(
+                "the server of a mount in /proc/self/mountinfo may be gone; in a container, allow \
+                 openat2 in its seccomp profile",
+            )
+    })?;
     policy.filesystem.deny_aliases(&aliases);
+    Ok(())
 }
 
 /// Returns the shell that people write for where there is one.

@@ -52,7 +52,7 @@ pub fn policy(settings: &Settings, host: &Host) -> Result<Policy> {
     let mounts = linux::mounts()?;
     patience::refuse_endless(settings, host, &mounts)?;
     let mut policy = Policy::from_settings(settings, host)?;
-    linux::complete(&mut policy, host, &mounts);
+    linux::complete(&mut policy, host, &mounts)?;
     Ok(policy)
 }
 

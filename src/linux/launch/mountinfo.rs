@@ -1,6 +1,7 @@
 //! The mount table of this process, with names as bytes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
@@ -139,10 +140,13 @@ impl Mount {
 }
 
 /// Finds the other names that bind mounts give to `paths`, or to a part of what is below them.
+///
+/// # Errors
+/// It cannot be told of a place that is there and may be entered.
 pub(crate) fn aliases<'a>(
     mounts: &[Mount],
     paths: impl Iterator<Item = &'a RealPath>,
-) -> Vec<(&'a RealPath, RealPath)> {
+) -> io::Result<Vec<(&'a RealPath, RealPath)>> {
     let by_id: HashMap<u64, &Mount> = mounts.iter().map(|mount| (mount.id, mount)).collect();
     let mut by_device: HashMap<&str, Vec<&Mount>> = HashMap::new();
     for mount in mounts {
@@ -158,8 +162,10 @@ pub(crate) fn aliases<'a>(
             Some(directory) if !places.contains(path.as_path().as_os_str()) => directory,
             _ => path.as_path(),
         };
-        let own = ids.entry(on.as_os_str());
-        let own = *own.or_insert_with(|| mount_id(on).ok().flatten());
+        let own = match ids.entry(on.as_os_str()) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(if_there(mount_id(on))?.flatten()),
+        };
         let Some(own) = own.and_then(|id| by_id.get(&id)) else {
             continue;
         };
@@ -169,23 +175,41 @@ pub(crate) fn aliases<'a>(
         let inner = own.root.join(below);
         let others = by_device.get(own.device.as_str()).into_iter().flatten();
         let others = others.filter(|mount| mount.id != own.id);
-        found.extend(others.filter_map(|mount| Some((path, alias_in(mount, path, &inner)?))));
+        for mount in others {
+            let alias = alias_in(mount, path, &inner)?;
+            found.extend(alias.map(|alias| (path, alias)));
+        }
     }
-    found
+    Ok(found)
 }
 
 /// Returns where `mount` shows the file that is `inner` on its device, or a part of that tree.
-fn alias_in(mount: &Mount, path: &RealPath, inner: &Path) -> Option<RealPath> {
+fn alias_in(mount: &Mount, path: &RealPath, inner: &Path) -> io::Result<Option<RealPath>> {
     if let Ok(below) = inner.strip_prefix(&mount.root) {
-        let alias = RealPath::resolve(&mount.place.join(below)).ok()?;
-        return (alias.id() == path.id()).then_some(alias);
+        let alias = if_there(RealPath::resolve(&mount.place.join(below)))?;
+        return Ok(alias.filter(|alias| alias.id() == path.id()));
     }
     // A link that is held by a sandbox around is mounted on itself: what it leads to is no part
     // of that tree.
-    if mount.root.starts_with(inner) && !mount.place.is_symlink() && mount.is_reachable().ok()? {
-        return RealPath::resolve(&mount.place).ok();
+    if mount.root.starts_with(inner)
+        && !mount.place.is_symlink()
+        && if_there(mount.is_reachable())? == Some(true)
+    {
+        return if_there(RealPath::resolve(&mount.place));
     }
-    None
+    Ok(None)
+}
+
+/// Takes a place that is gone, or that the caller cannot come to, for none: the command cannot
+/// either. Any other error leaves open whether it can.
+fn if_there<T, E: Into<io::Error>>(found: Result<T, E>) -> io::Result<Option<T>> {
+    match found.map_err(Into::into) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES) => Ok(None),
+            _ => Err(error),
+        },
+    }
 }
 
 /// Tells whether what `path` leads to from `dir` is the top of a mount.
@@ -302,6 +326,19 @@ mod tests {
         ] {
             assert!(new_name(&before, &table(&[new])).is_some(), "{new}");
         }
+    }
+
+    #[test]
+    fn only_a_place_that_is_gone_or_closed_is_none() {
+        let of = |errno| if_there::<(), _>(Err(io::Error::from_raw_os_error(errno)));
+        for none in [libc::ENOENT, libc::ENOTDIR, libc::EACCES] {
+            assert!(matches!(of(none), Ok(None)), "{none}");
+        }
+        for error in [libc::EIO, libc::EMFILE, libc::ENOMEM, libc::EPERM] {
+            let told = of(error).err().and_then(|error| error.raw_os_error());
+            assert_eq!(told, Some(error));
+        }
+        assert!(of(libc::ENAMETOOLONG).is_err());
     }
 
     #[test]
