@@ -47,6 +47,15 @@ const MAX_WORKERS: usize = 128;
 
 const STACK: usize = 256 * 1024;
 
+/// Makes a thread.
+const CLONE: &str = "clone";
+
+/// The call that failed, and why.
+pub(crate) type Failed = (&'static str, io::Error);
+
+/// Gives up what a thread does not need.
+type OnStart = fn() -> Result<(), Failed>;
+
 /// What the sandbox hands over for its calls to be performed.
 #[derive(Debug)]
 pub(crate) struct Ends {
@@ -88,7 +97,7 @@ struct Shared {
     known: Known,
     threads: Mutex<Vec<JoinHandle<()>>>,
     is_over: AtomicBool,
-    on_start: fn() -> io::Result<()>,
+    on_start: OnStart,
 }
 
 /// What one thread of the broker needs for itself.
@@ -102,15 +111,15 @@ struct Worker {
 #[derive(Debug)]
 pub(crate) struct Prepared {
     thread: JoinHandle<()>,
-    is_ready: Receiver<io::Result<()>>,
+    is_ready: Receiver<Result<(), Failed>>,
     work: SyncSender<Arc<Shared>>,
-    on_start: fn() -> io::Result<()>,
+    on_start: OnStart,
 }
 
 impl Broker {
     /// Starts the first thread; each runs `on_start` first, to give up what it does not need.
-    pub(crate) fn prepare(on_start: fn() -> io::Result<()>) -> io::Result<Prepared> {
-        sys::interrupt_calls_on(INTERRUPTION)?;
+    pub(crate) fn prepare(on_start: OnStart) -> Result<Prepared, Failed> {
+        sys::interrupt_calls_on(INTERRUPTION).map_err(|error| ("sigaction", error))?;
         let (tell, is_ready) = sync_channel(1);
         let (work, wait) = sync_channel::<Arc<Shared>>(1);
         let thread = std::thread::Builder::new().stack_size(STACK);
@@ -124,7 +133,8 @@ impl Broker {
             {
                 let _ended = shared.work();
             }
-        })?;
+        });
+        let thread = thread.map_err(|error| (CLONE, error))?;
         Ok(Prepared {
             thread,
             is_ready,
@@ -161,7 +171,7 @@ impl Prepared {
         policy: Sockets,
         terms: Option<Terms>,
         audit: Audit,
-    ) -> io::Result<Broker> {
+    ) -> Result<Broker, Failed> {
         let init = terms.as_ref().map(|terms| terms.init);
         // KERNEL(6.6): before, each wake-up may take another processor, and longer.
         drop(sys::wake_in_turns(ends.listener.as_fd()));
@@ -187,7 +197,8 @@ impl Prepared {
         is_ready?;
         self.work.send(Arc::clone(&shared)).map_err(|_| gone())?;
         if let (Some(eyes), Some(init)) = (ends.datagrams, init) {
-            shared.add_teller(Datagrams::new(eyes, init))?;
+            let teller = shared.add_teller(Datagrams::new(eyes, init));
+            teller.map_err(|error| (CLONE, error))?;
         }
         Ok(Broker(shared))
     }
@@ -313,8 +324,8 @@ impl Shared {
     }
 }
 
-fn gone() -> io::Error {
-    io::Error::other("the thread ended")
+fn gone() -> Failed {
+    (CLONE, io::Error::other("the thread ended"))
 }
 
 impl Worker {

@@ -1,10 +1,8 @@
 //! The broker's threads: they act for the command, with the caller's rights and no more.
 
-use std::io;
-
 use crate::audit::Audit;
 use crate::error::{Error, Kind, Result};
-use crate::linux::broker::{Broker, Ends, Prepared, Terms};
+use crate::linux::broker::{Broker, Ends, Failed, Prepared, Terms};
 use crate::linux::launch::Trapped;
 use crate::linux::launch::network::CAPTURED;
 use crate::linux::launch::privileges;
@@ -19,7 +17,7 @@ pub(super) struct Running(Option<Broker>);
 /// process has threads.
 pub(super) fn prepare(stops_calls: bool) -> Result<Option<Prepared>> {
     let prepared = stops_calls.then(|| Broker::prepare(confine)).transpose();
-    prepared.map_err(|error| failed("clone", error))
+    prepared.map_err(failed)
 }
 
 /// Starts the broker, where one was prepared and calls are stopped.
@@ -45,7 +43,7 @@ pub(super) fn start(
         .zip(ends)
         .map(|(prepared, ends)| prepared.start(ends, policy, terms, audit.clone()))
         .transpose()
-        .map_err(|error| failed("clone", error))?;
+        .map_err(failed)?;
     Ok(Running(broker))
 }
 
@@ -58,12 +56,12 @@ impl Running {
 
 /// Leaves a thread of the broker with no right that the command has not: a root caller's
 /// capabilities would pass the modes of files.
-fn confine() -> io::Result<()> {
-    privileges::drop_capabilities_of_helper()?;
-    rustix::thread::set_no_new_privs(true)?;
-    Ok(())
+fn confine() -> std::result::Result<(), Failed> {
+    privileges::drop_capabilities_of_helper().map_err(|error| ("capset", error))?;
+    rustix::thread::set_no_new_privs(true)
+        .map_err(|errno| ("prctl(PR_SET_NO_NEW_PRIVS)", errno.into()))
 }
 
-fn failed(call: &str, error: impl Into<io::Error>) -> Error {
+fn failed((call, error): Failed) -> Error {
     Error::new(Kind::Launch, "cannot start the broker").call(call, error)
 }

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sched::{CloneFlags, setns};
 
+use super::Failed;
 use super::caller::Caller;
 use crate::linux::sys::{self, Forked, Related};
 use crate::linux::unix_diag::{self, Listening, UnixDiag};
@@ -44,12 +45,17 @@ const MAX_LEVELS: usize = 33;
 
 impl Namespaces {
     /// Takes a netlink socket that was made in the sandbox's namespace.
-    pub(super) fn new(unix_diag: OwnedFd) -> io::Result<Self> {
-        let own = sys::network_namespace(unix_diag.as_fd())?;
-        let (here, _) = executor::pair()?;
-        if sys::network_namespace(here.as_fd())? == own {
+    pub(super) fn new(unix_diag: OwnedFd) -> Result<Self, Failed> {
+        const COOKIE: &str = "getsockopt(SO_NETNS_COOKIE)";
+        let number = |socket: &OwnedFd| {
+            sys::network_namespace(socket.as_fd()).map_err(|error| (COOKIE, error))
+        };
+        let own = number(&unix_diag)?;
+        let (here, _) = executor::pair().map_err(|error| ("socketpair", error))?;
+        if number(&here)? == own {
             // What would be taken for the sandbox's own is the host's.
-            return Err(io::Error::other("the network namespace is the host's"));
+            let error = io::Error::other("the network namespace is the host's");
+            return Err((COOKIE, error));
         }
         Ok(Self {
             own,

@@ -58,7 +58,7 @@ impl Caller {
             keep_fds,
         };
         let blocked = Some(&caller.forwarded());
-        sigprocmask(SigmaskHow::SIG_BLOCK, blocked, Some(&mut mask)).at(Step::RestoreSignals)?;
+        sigprocmask(SigmaskHow::SIG_BLOCK, blocked, Some(&mut mask)).at(Step::SetMask)?;
         caller.mask = mask;
         // A limit on files is to be an error with a name.
         sys::set_disposition(Signal::SIGXFSZ, Disposition::Ignored).at(Step::RestoreSignals)?;
@@ -88,9 +88,9 @@ impl Caller {
         if self.ignored.contains(&Signal::SIGCHLD) {
             sys::set_disposition(Signal::SIGCHLD, Disposition::Ignored).at(Step::RestoreSignals)?;
         }
-        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None).at(Step::RestoreSignals)?;
+        sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.mask), None).at(Step::SetMask)?;
         for &fd in &self.keep_fds {
-            sys::keep_across_exec(fd).at(Step::CloseDescriptors)?;
+            sys::keep_across_exec(fd).at(Step::KeepDescriptors)?;
         }
         sys::set_close_on_exec_but(&self.keep_fds).at(Step::CloseDescriptors)
     }

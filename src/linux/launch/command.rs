@@ -78,13 +78,13 @@ fn confine_and_wait(
     // opened and no process started.
     confined.rlimits = limits::set(&plan.limits).at(Step::SetLimit)?;
     let ready = launcher.send(&Message::Ready(confined));
-    ready.at(Step::TieToLauncher)?;
+    ready.at(Step::TellLauncher)?;
     // While the launcher wakes up: whether released or not, nothing is executed before this.
     if let Some(trial) = trial {
         expect_performed(&trial)?;
     }
-    let Some(Order::Release(group)) = launcher.receive_order().at(Step::TieToLauncher)? else {
-        return Err(Failure::new(Step::TieToLauncher, Errno::EPIPE));
+    let Some(Order::Release(group)) = launcher.receive_order().at(Step::AwaitLauncher)? else {
+        return Err(Failure::new(Step::AwaitLauncher, Errno::EPIPE));
     };
     // While the signals are blocked that it brings.
     terminal::enter(group, terminal).at(Step::OwnProcessGroup)?;
@@ -102,7 +102,7 @@ fn stop_calls(filter: &Filter, launcher: &Control, is_judged: bool) -> Result<bo
     let are_stopped = listener.is_some();
     // Dropped with the message: whoever holds it may answer calls, and the command must not.
     let stopping = Message::Stopping(listener);
-    launcher.send(&stopping).at(Step::StopCalls)?;
+    launcher.send(&stopping).at(Step::HandToLauncher)?;
     Ok(are_stopped)
 }
 
@@ -115,7 +115,7 @@ fn trial_socket() -> Result<OwnedFd, Failure> {
         SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
         None,
     )
-    .at(Step::PerformCalls)
+    .at(Step::MakeTrial)
 }
 
 /// Makes sure that the broker performs this process's calls.

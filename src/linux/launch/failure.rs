@@ -44,6 +44,11 @@ macro_rules! steps {
 
 steps! {
     TieToLauncher: "cannot tie the sandbox to its launcher", "prctl(PR_SET_PDEATHSIG)";
+    FindLauncher: "the launcher is gone", "poll";
+    TellLauncher: "cannot tell the launcher how far the sandbox is", "send";
+    HandToLauncher: "cannot hand the launcher what it is to serve", "sendmsg";
+    AwaitLauncher: "cannot wait for what the launcher says", "recvmsg";
+    AdoptOrphans: "cannot take over the processes that the command leaves", "prctl(PR_SET_CHILD_SUBREAPER)";
     MapIds: "cannot map the caller's user and group", "write",
         "a root caller needs CAP_SETFCAP; in a container, run it with that capability or as an ordinary user";
     MakePrivate: "cannot separate the sandbox's mounts from the host's", "mount(MS_PRIVATE)",
@@ -85,6 +90,8 @@ steps! {
         "srt needs CONFIG_UNIX_DIAG; without it, only `network.allowAllUnixSockets` works";
     StopCalls: "cannot have the command's calls judged", "seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER)",
         "EBUSY means that srt runs under a sandbox that judges calls itself: run it outside of that one";
+    PairLines: "cannot make a line between two processes of the sandbox", "socketpair";
+    MakeTrial: "cannot make a socket to try the broker with", "socket";
     PerformCalls: "the broker cannot act for the command", "connect",
         "srt takes arguments and descriptors from the command: allow process_vm_readv and pidfd_getfd, in a container by its seccomp profile, on the host by kernel.yama.ptrace_scope=2 or lower";
     Fork: "cannot start a process", "fork",
@@ -94,6 +101,9 @@ steps! {
     NewSession: "cannot leave the caller's session", "setsid";
     OwnProcessGroup: "cannot put the command into a process group of its own", "setpgid";
     DropCapabilities: "cannot drop capabilities", "capset";
+    DropAmbient: "cannot drop capabilities", "prctl(PR_CAP_AMBIENT)";
+    DropBounding: "cannot drop capabilities", "prctl(PR_CAPBSET_DROP)";
+    LockCapabilities: "cannot drop capabilities for good", "prctl(PR_SET_SECUREBITS)";
     NoNewPrivs: "cannot set no_new_privs", "prctl(PR_SET_NO_NEW_PRIVS)";
     Landlock: "cannot restrict file access a second time with Landlock", "landlock_restrict_self",
         "srt needs Landlock, in Linux 5.19 or newer: add landlock to the lsm= boot parameter";
@@ -102,8 +112,13 @@ steps! {
     VerifyPrivileges: "the command would keep rights it must not have", "/proc/self/status",
         "the kernel did not keep what it was asked for: report this with the output of srt ctl doctor";
     RestoreSignals: "cannot restore the caller's signal settings", "sigaction";
+    SetMask: "cannot set which signals are blocked", "sigprocmask";
+    KeepDescriptors: "cannot keep a descriptor for the command", "fcntl";
+    OpenNull: "cannot leave the caller's standard streams", "open";
+    ReplaceStreams: "cannot leave the caller's standard streams", "dup2";
     CloseDescriptors: "cannot close inherited descriptors", "close_range";
     Hide: "cannot keep the sandbox's first process out of reach", "prctl(PR_SET_DUMPABLE)";
+    ForbidCoreDumps: "cannot keep the sandbox's first process from writing a core file", "setrlimit";
     WatchSignals: "cannot watch for signals", "signalfd";
     JoinGroup: "cannot put the command into the control group of its limits", "write(cgroup.procs)",
         "remove limits.memory and limits.processes, or start srt from a group that may have others below it";

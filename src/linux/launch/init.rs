@@ -102,7 +102,7 @@ fn stand_up(
     let lines = lines.chain(terminal.map(AsFd::as_fd));
     let keep = [signals.as_fd(), control.as_fd()].into_iter().chain(lines);
     hide(&keep.collect::<Vec<_>>())?;
-    tell(control, &Message::Hidden)?;
+    control.send(&Message::Hidden).at(Step::TellLauncher)?;
     let mut deadline = Deadline::new(plan.limits.seconds());
     let mut executor = Executor::new(built.executor);
     let outcome = watch(
@@ -170,7 +170,7 @@ fn build(
     };
     let (executor, for_broker) = match plan.stopped {
         Some(_) => {
-            let (ours, theirs) = executor::pair().at(Step::Fork)?;
+            let (ours, theirs) = executor::pair().at(Step::PairLines)?;
             let for_broker = ForBroker {
                 // Made here and now: it tells of this namespace, and the filters refuse it.
                 unix_diag: match plan.host_sockets {
@@ -185,7 +185,8 @@ fn build(
         }
         None => (None, None),
     };
-    tell(control, &Message::HandedOver(for_broker))?;
+    let handed_over = Message::HandedOver(for_broker);
+    control.send(&handed_over).at(Step::HandToLauncher)?;
     // Before Landlock, which may not let it be opened.
     let mount_table = Some(mount_table::open()?);
     if plan.nesting == Nesting::Mounts {
@@ -208,7 +209,7 @@ fn start_command(
     line: &Control,
 ) -> Result<Pid, Failure> {
     // Blocked before the fork: a signal for the command waits for it, and a SIGCHLD for us.
-    signals(caller).thread_block().at(Step::WatchSignals)?;
+    signals(caller).thread_block().at(Step::SetMask)?;
     match sys::fork().at(Step::Fork)? {
         Forked::Child => command::run(plan, caller, confined, groups, terminal, line),
         Forked::Parent(pid, _) => Ok(pid),
@@ -275,10 +276,10 @@ fn shut_in(line: &OwnedFd) -> Result<(), Failure> {
         .read(true)
         .write(true)
         .open("/dev/null")
-        .at(Step::CloseDescriptors)?;
-    rustix::stdio::dup2_stdin(&null).at(Step::CloseDescriptors)?;
-    rustix::stdio::dup2_stdout(&null).at(Step::CloseDescriptors)?;
-    rustix::stdio::dup2_stderr(&null).at(Step::CloseDescriptors)
+        .at(Step::OpenNull)?;
+    rustix::stdio::dup2_stdin(&null).at(Step::ReplaceStreams)?;
+    rustix::stdio::dup2_stdout(&null).at(Step::ReplaceStreams)?;
+    rustix::stdio::dup2_stderr(&null).at(Step::ReplaceStreams)
 }
 
 fn signals(caller: &Caller) -> SigSet {
@@ -307,7 +308,7 @@ fn hide(keep: &[BorrowedFd<'_>]) -> Result<(), Failure> {
     keep.sort_unstable();
     sys::close_all_but(&keep).at(Step::CloseDescriptors)?;
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at(Step::Hide)?;
-    command::forbid_core_dumps().at(Step::Hide)
+    command::forbid_core_dumps().at(Step::ForbidCoreDumps)
 }
 
 /// Reaps every orphan and passes signals on until the command ends, and what it leaves running
@@ -407,8 +408,4 @@ fn reap(command: Pid) -> Option<Change> {
             change = Some(Change::Stopped(byte(signal)));
         }
     }
-}
-
-fn tell(control: &Control, message: &Message) -> Result<(), Failure> {
-    control.send(message).at(Step::TieToLauncher)
 }

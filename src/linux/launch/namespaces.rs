@@ -63,9 +63,9 @@ pub(super) fn tie_to_launcher(plan: &Plan, control: &Control) -> Result<(), Fail
         tv_sec: 0,
         tv_nsec: 0,
     };
-    match rustix::event::poll(&mut poll, Some(&now)).at(Step::TieToLauncher)? {
+    match rustix::event::poll(&mut poll, Some(&now)).at(Step::FindLauncher)? {
         0 => Ok(()),
-        _ => Err(Failure::new(Step::TieToLauncher, Errno::EPIPE)),
+        _ => Err(Failure::new(Step::FindLauncher, Errno::EPIPE)),
     }
 }
 
@@ -82,9 +82,9 @@ pub(super) fn lock_mounts(ids: &Ids) -> Result<(), Failure> {
 pub(super) fn map_ids(ids: &Ids, control: &Control) -> Result<(), Failure> {
     match ids.map {
         Map::Own(outside) => ids::map_own(ids.inside, outside),
-        Map::All { .. } => match control.receive_order().at(Step::TieToLauncher)? {
+        Map::All { .. } => match control.receive_order().at(Step::AwaitLauncher)? {
             Some(Order::Mapped) => Ok(()),
-            _ => Err(Failure::new(Step::TieToLauncher, Errno::EPIPE)),
+            _ => Err(Failure::new(Step::AwaitLauncher, Errno::EPIPE)),
         },
     }
 }

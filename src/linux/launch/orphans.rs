@@ -15,7 +15,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 /// Makes the orphans of the command children of this process.
 pub(super) fn adopt() -> Result<(), Failure> {
     let own = rustix::process::getpid();
-    rustix::process::set_child_subreaper(Some(own)).at(Step::TieToLauncher)
+    rustix::process::set_child_subreaper(Some(own)).at(Step::AdoptOrphans)
 }
 
 /// Ends every process that descends from this one. The sandbox around ends what outruns this.

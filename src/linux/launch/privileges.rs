@@ -44,14 +44,17 @@ fn kept(plan: &Plan) -> CapsHashSet {
 }
 
 fn drop_all_but(kept: CapsHashSet) -> Result<(), Failure> {
-    let cannot = |_| Failure::new(Step::DropCapabilities, Errno::last());
-    let clear = |set| caps::clear(None, set).map_err(cannot);
-    let set = |set, to: &CapsHashSet| caps::set(None, set, to).map_err(cannot);
+    let failed = |step| Failure::new(step, Errno::last());
+    let clear = |set, step| caps::clear(None, set).map_err(|_| failed(step));
+    let set = |set, to: &CapsHashSet| {
+        caps::set(None, set, to).map_err(|_| failed(Step::DropCapabilities))
+    };
     set(CapSet::Inheritable, &kept)?;
     // The only set that outlives an exec of user 0 under the bits below.
-    clear(CapSet::Ambient)?;
+    clear(CapSet::Ambient, Step::DropAmbient)?;
     for capability in &kept {
-        caps::raise(None, CapSet::Ambient, *capability).map_err(cannot)?;
+        let raised = caps::raise(None, CapSet::Ambient, *capability);
+        raised.map_err(|_| failed(Step::DropAmbient))?;
     }
     let locked = CapabilitiesSecureBits::NO_ROOT
         | CapabilitiesSecureBits::NO_ROOT_LOCKED
@@ -62,10 +65,10 @@ fn drop_all_but(kept: CapsHashSet) -> Result<(), Failure> {
         | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED;
     // While CAP_SETPCAP is still there: the securebits and the bounding set need it. A process
     // of a sandbox has both as they are to be.
-    if rustix::thread::capabilities_secure_bits().at(Step::DropCapabilities)? != locked {
-        rustix::thread::set_capabilities_secure_bits(locked).at(Step::DropCapabilities)?;
+    if rustix::thread::capabilities_secure_bits().at(Step::LockCapabilities)? != locked {
+        rustix::thread::set_capabilities_secure_bits(locked).at(Step::LockCapabilities)?;
     }
-    clear(CapSet::Bounding)?;
+    clear(CapSet::Bounding, Step::DropBounding)?;
     set(CapSet::Effective, &kept)?;
     set(CapSet::Permitted, &kept)
 }
