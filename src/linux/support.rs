@@ -7,14 +7,17 @@ pub mod probe;
 
 use super::sys;
 
-/// Oldest Landlock ABI a launch accepts (Linux 5.19): ABI 1 refuses every rename between
-/// directories, which breaks ordinary builds.
+/// Oldest Landlock ABI a launch accepts.
+// KERNEL(5.19): before, ABI 1 refuses every rename between directories, which breaks ordinary
+// builds.
 pub const MIN_LANDLOCK_ABI: i32 = 2;
 
-/// Newest Landlock ABI whose rights are asked for (Linux 7.1).
+/// Newest Landlock ABI whose rights are asked for.
+// KERNEL(7.1): the first with it.
 pub const MAX_LANDLOCK_ABI: i32 = 9;
 
-/// First Landlock ABI that keeps signals inside (Linux 6.12).
+/// First Landlock ABI that keeps signals inside.
+// KERNEL(6.12): the first with it.
 pub const SIGNAL_SCOPE_ABI: i32 = 6;
 
 /// Tells whether this process runs in a sandbox of ours, whatever its variables and files say:

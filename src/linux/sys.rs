@@ -273,7 +273,7 @@ pub(crate) fn is_pending(listener: BorrowedFd<'_>, id: u64) -> bool {
 
 /// Has caller and broker wake each other on one processor, as they wait for each other anyway.
 pub(crate) fn wake_in_turns(listener: BorrowedFd<'_>) -> io::Result<()> {
-    // From linux/seccomp.h, since Linux 6.6.
+    // KERNEL(6.6): from linux/seccomp.h; before, it is EINVAL.
     const SYNC_WAKE_UP: libc::c_ulong = 1;
     // SAFETY: this request takes an integer; the kernel touches no memory of ours.
     check(i64::from(unsafe {

@@ -60,15 +60,15 @@ impl Known {
 }
 
 /// Opens the process that a thread is of; another one may have the number of the thread later.
-/// KERNEL(6.9): threads cannot be opened before.
+// KERNEL(6.9): before, threads cannot be opened.
 fn process_of(thread: i32) -> Result<OwnedFd, Errno> {
     let status = status_of(&open_proc(thread)?)?;
     let process = number_at(&status, "Tgid:", 0).ok_or(Errno::ESRCH)?;
     pidfd_open(process, PidfdFlags::empty())
 }
 
-/// PIDFD_THREAD of linux/pidfd.h, since Linux 6.9: names a thread, which may have
-/// descriptors of its own.
+/// PIDFD_THREAD of linux/pidfd.h: names a thread, which may have descriptors of its own.
+// KERNEL(6.9): before, it is EINVAL, and the process of the thread is opened.
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(libc::O_EXCL.cast_unsigned());
 
 impl<'b> Caller<'b> {

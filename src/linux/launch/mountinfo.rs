@@ -220,7 +220,8 @@ pub(crate) fn is_mount(dir: impl AsFd, path: &Path, flags: AtFlags) -> Result<bo
     Ok(found.stx_attributes.bits() & MOUNT_ROOT != 0)
 }
 
-/// Returns the mount that `path` leads to, if the kernel tells (Linux 5.8).
+/// Returns the mount that `path` leads to, if the kernel tells.
+// KERNEL(5.8): before, it does not.
 fn mount_id(path: &Path) -> Result<Option<u64>, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {

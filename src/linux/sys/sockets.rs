@@ -8,7 +8,7 @@ use super::{option_of, set_option};
 
 /// Returns a number that the network namespace of a socket has for itself alone.
 pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
-    // From asm-generic/socket.h, since Linux 5.14.
+    // KERNEL(5.14): from asm-generic/socket.h.
     const SO_NETNS_COOKIE: c_int = 71;
     let cookie = option_of(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)?;
     Ok(u64::from_ne_bytes(cookie))
@@ -17,7 +17,7 @@ pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
 /// Lets a socket of IPv6 send from any address that is routed to this machine; IPv4 has no need
 /// of it. See IP_FREEBIND in ip(7).
 pub(crate) fn allow_any_source(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // From linux/in6.h, since Linux 4.15.
+    // KERNEL(4.15): from linux/in6.h.
     const IPV6_FREEBIND: c_int = 78;
     let on: c_int = 1;
     set_option(socket, libc::SOL_IPV6, IPV6_FREEBIND, &on)
@@ -44,7 +44,7 @@ pub(crate) fn attach_filter(
 
 /// Returns how many packets a socket had no room for.
 pub(crate) fn lost_packets(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    // From asm-generic/socket.h and linux/sock_diag.h, since Linux 4.12: nine numbers, the last of
+    // KERNEL(4.12): from asm-generic/socket.h and linux/sock_diag.h, nine numbers, the last of
     // which is this.
     const SO_MEMINFO: c_int = 55;
     let numbers: [u8; 36] = option_of(socket, libc::SOL_SOCKET, SO_MEMINFO)?;

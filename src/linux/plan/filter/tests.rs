@@ -375,7 +375,7 @@ fn a_tracer_can_have_a_call_skipped() {
 
 #[test]
 fn calls_of_later_kernels_are_absent() {
-    // 512 to 547 were the x32 calls without their bit, before Linux 5.7.
+    // KERNEL(5.7): before, 512 to 547 were the x32 calls without their bit.
     for number in [470, 471, 512, 514, 547, 0x3fff_ffff] {
         both((number, number), &[], ENOSYS);
     }
