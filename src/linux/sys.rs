@@ -7,6 +7,8 @@
 
 mod closing;
 mod mounts;
+mod seccomp;
+mod signals;
 mod sockets;
 mod types;
 
@@ -20,8 +22,13 @@ use nix::unistd::Pid;
 
 pub(crate) use closing::{close_all_but, set_close_on_exec_but};
 pub(crate) use mounts::{MountAttr, mount_setattr, mount_setattr_recursive, mount_setattr_shifted};
+pub(crate) use seccomp::{
+    answer, install_seccomp, install_seccomp_listener, is_pending, receive_notification,
+    wake_in_turns,
+};
+pub(crate) use signals::{disposition, interrupt_calls_on, set_disposition};
 pub(crate) use sockets::{
-    accept_with_data, allow_any_source, attach_filter, lost_packets, network_namespace,
+    accept_with_data, allow_any_source, attach_filter, loopback_up, lost_packets, network_namespace,
 };
 pub(crate) use types::{Disposition, Forked, Notification, Related};
 
@@ -204,22 +211,6 @@ pub(crate) fn join_new_session_keyring() -> io::Result<()> {
     }
 }
 
-/// Installs a seccomp program for this thread; irreversible. `no_new_privs` must be set.
-pub(crate) fn install_seccomp(program: &[libc::sock_filter]) -> io::Result<()> {
-    install_seccomp_with(program, 0).map(drop)
-}
-
-/// Installs a program as [`install_seccomp`] does, and returns where the calls it stops are
-/// answered. A caller that waits for an answer can be killed, and not be disturbed otherwise.
-pub(crate) fn install_seccomp_listener(program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
-    let flags =
-        libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
-    let fd = install_seccomp_with(program, flags)?;
-    let fd = RawFd::try_from(fd).expect("the kernel's descriptors are 32 bits");
-    // SAFETY: the flag made the kernel return a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 fn install_seccomp_with(program: &[libc::sock_filter], flags: libc::c_ulong) -> io::Result<i64> {
     let len =
         u16::try_from(program.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
@@ -239,73 +230,33 @@ fn install_seccomp_with(program: &[libc::sock_filter], flags: libc::c_ulong) -> 
     })
 }
 
-/// Waits for the next stopped call.
-pub(crate) fn receive_notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
-    // SAFETY: seccomp_notif is plain integers, for which all zeroes is a valid value.
-    let mut received: libc::seccomp_notif = unsafe { std::mem::zeroed() };
-    // SAFETY: the request carries the size of `received`, which lives across the call.
+/// Makes a request whose argument is a `T` as the kernel's headers define it.
+fn ioctl<T>(fd: BorrowedFd<'_>, request: libc::Ioctl, argument: &mut T) -> io::Result<()> {
+    // SAFETY: the kernel reads and writes one `T`, which lives across the call and has no value
+    // that the kernel could make invalid.
     check(i64::from(unsafe {
-        libc::ioctl(
-            listener.as_raw_fd(),
-            libc::SECCOMP_IOCTL_NOTIF_RECV,
-            &raw mut received,
-        )
-    }))?;
-    Ok(Notification {
-        id: received.id,
-        thread: received.pid.cast_signed(),
-        call: received.data.nr.into(),
-        args: received.data.args,
-    })
-}
-
-/// Tells whether the caller still waits: if so, its thread id is its own up to here.
-pub(crate) fn is_pending(listener: BorrowedFd<'_>, id: u64) -> bool {
-    // SAFETY: the kernel reads one u64, which lives across the call.
-    unsafe {
-        libc::ioctl(
-            listener.as_raw_fd(),
-            libc::SECCOMP_IOCTL_NOTIF_ID_VALID,
-            &raw const id,
-        ) == 0
-    }
-}
-
-/// Has caller and broker wake each other on one processor, as they wait for each other anyway.
-pub(crate) fn wake_in_turns(listener: BorrowedFd<'_>) -> io::Result<()> {
-    // KERNEL(6.6): from linux/seccomp.h; before, it is EINVAL.
-    const SYNC_WAKE_UP: libc::c_ulong = 1;
-    // SAFETY: this request takes an integer; the kernel touches no memory of ours.
-    check(i64::from(unsafe {
-        libc::ioctl(
-            listener.as_raw_fd(),
-            libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS,
-            SYNC_WAKE_UP,
-        )
+        libc::ioctl(fd.as_raw_fd(), request, std::ptr::from_mut(argument))
     }))
     .map(drop)
 }
 
-/// Gives a stopped call its result: an errno, 0 for success, or `None` for what the kernel makes
-/// of it, which reads the caller's memory anew.
-pub(crate) fn answer(listener: BorrowedFd<'_>, id: u64, errno: Option<i32>) -> io::Result<()> {
-    // From linux/seccomp.h.
-    const CONTINUE: u32 = 1;
-    let response = libc::seccomp_notif_resp {
-        id,
-        val: 0,
-        error: -errno.unwrap_or(0),
-        flags: if errno.is_none() { CONTINUE } else { 0 },
-    };
-    // SAFETY: the kernel reads a seccomp_notif_resp, which lives across the call.
+/// Makes a request that takes an integer.
+fn ioctl_number(
+    fd: BorrowedFd<'_>,
+    request: libc::Ioctl,
+    number: libc::c_ulong,
+) -> io::Result<i64> {
+    // SAFETY: the requests of this module that come here touch no memory of ours.
     check(i64::from(unsafe {
-        libc::ioctl(
-            listener.as_raw_fd(),
-            libc::SECCOMP_IOCTL_NOTIF_SEND,
-            &raw const response,
-        )
+        libc::ioctl(fd.as_raw_fd(), request, number)
     }))
-    .map(drop)
+}
+
+/// Takes a descriptor that the kernel has just made for this process.
+fn owned(fd: i64) -> OwnedFd {
+    let fd = RawFd::try_from(fd).expect("the kernel's descriptors are 32 bits");
+    // SAFETY: the calls of this module that come here return a new one, which nobody else owns.
+    unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
 /// Connects a socket to an address of any family, as the bytes of its `struct sockaddr`.
@@ -321,27 +272,7 @@ pub(crate) fn connect(socket: BorrowedFd<'_>, address: &[u8]) -> io::Result<()> 
 
 /// Opens what has to do so with `fd`.
 pub(crate) fn related(fd: BorrowedFd<'_>, to: Related) -> io::Result<OwnedFd> {
-    // SAFETY: these requests take no argument.
-    let opened = check(i64::from(unsafe {
-        libc::ioctl(fd.as_raw_fd(), to as libc::Ioctl)
-    }))?;
-    let opened = RawFd::try_from(opened).expect("the kernel's descriptors are 32 bits");
-    // SAFETY: the kernel returned a new descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(opened) })
-}
-
-/// Has `signal`, sent to a thread, end a call it blocks in with EINTR, and nothing else.
-pub(crate) fn interrupt_calls_on(signal: Signal) -> io::Result<()> {
-    extern "C" fn ignore(_: c_int) {}
-    let action = SigAction::new(
-        SigHandler::Handler(ignore),
-        SaFlags::empty(),
-        SigSet::empty(),
-    );
-    // SAFETY: the handler does nothing, which is safe at any point.
-    unsafe { nix::sys::signal::sigaction(signal, &action) }.map_err(io::Error::from)?;
-    SigSet::from(signal).thread_unblock()?;
-    Ok(())
+    ioctl_number(fd, to as libc::Ioctl, 0).map(owned)
 }
 
 /// Tells whether filters of ours are in force on this process: two options of prctl(2) that no
@@ -378,24 +309,6 @@ pub(crate) fn ask_landlock_abi() -> io::Result<i32> {
         )
     })?;
     Ok(i32::try_from(abi).unwrap_or(0))
-}
-
-/// Brings the loopback interface of this network namespace up.
-pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let mut request = libc::ifreq {
-        ifr_name: [0; libc::IFNAMSIZ],
-        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
-    };
-    for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
-        *slot = byte.cast_signed();
-    }
-    let up = i16::try_from(libc::IFF_UP).expect("IFF_UP is 1");
-    request.ifr_ifru.ifru_flags = up;
-    // SAFETY: SIOCSIFFLAGS reads an ifreq, which lives across the call.
-    check(i64::from(unsafe {
-        libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request)
-    }))
-    .map(drop)
 }
 
 /// Reads an option of a socket that has so many bytes.
@@ -436,24 +349,6 @@ fn set_option<T>(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &T) -
     .map(drop)
 }
 
-/// Reads whether `signal` is ignored.
-pub(crate) fn disposition(signal: Signal) -> io::Result<Disposition> {
-    if signal == Signal::SIGPIPE {
-        return Ok(if SIGPIPE_IGNORED_AT_START.load(Ordering::Relaxed) {
-            Disposition::Ignored
-        } else {
-            Disposition::Default
-        });
-    }
-    sigaction(signal).map(|action| {
-        if action == libc::SIG_IGN {
-            Disposition::Ignored
-        } else {
-            Disposition::Default
-        }
-    })
-}
-
 fn sigaction(signal: Signal) -> io::Result<libc::sighandler_t> {
     // SAFETY: sigaction is plain integers, for which all zeroes is a valid value.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -462,14 +357,10 @@ fn sigaction(signal: Signal) -> io::Result<libc::sighandler_t> {
     check(i64::from(result)).map(|_| old.sa_sigaction)
 }
 
-/// Sets `signal` to its default or to be ignored; no handler of ours ever runs.
-pub(crate) fn set_disposition(signal: Signal, to: Disposition) -> io::Result<()> {
-    let handler = match to {
-        Disposition::Default => SigHandler::SigDfl,
-        Disposition::Ignored => SigHandler::SigIgn,
-    };
+fn set_action(signal: Signal, handler: SigHandler) -> io::Result<()> {
     let action = SigAction::new(handler, SaFlags::empty(), SigSet::empty());
-    // SAFETY: SIG_DFL and SIG_IGN run no code of ours.
+    // SAFETY: SIG_DFL and SIG_IGN run no code of ours, and the one handler that `signals` gives
+    // does nothing, which is safe at any point.
     unsafe { nix::sys::signal::sigaction(signal, &action) }
         .map(drop)
         .map_err(io::Error::from)

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::{option_of, set_option};
+use super::{ioctl, option_of, set_option};
 
 /// Returns a number that the network namespace of a socket has for itself alone.
 pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
@@ -12,6 +12,20 @@ pub(crate) fn network_namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
     const SO_NETNS_COOKIE: c_int = 71;
     let cookie = option_of(socket, libc::SOL_SOCKET, SO_NETNS_COOKIE)?;
     Ok(u64::from_ne_bytes(cookie))
+}
+
+/// Brings the loopback interface of this network namespace up.
+pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let mut request = libc::ifreq {
+        ifr_name: [0; libc::IFNAMSIZ],
+        ifr_ifru: libc::__c_anonymous_ifr_ifru { ifru_flags: 0 },
+    };
+    for (slot, byte) in request.ifr_name.iter_mut().zip(b"lo") {
+        *slot = byte.cast_signed();
+    }
+    let up = i16::try_from(libc::IFF_UP).expect("IFF_UP is 1");
+    request.ifr_ifru.ifru_flags = up;
+    ioctl(socket, libc::SIOCSIFFLAGS, &mut request)
 }
 
 /// Lets a socket of IPv6 send from any address that is routed to this machine; IPv4 has no need
