@@ -203,3 +203,32 @@ fn a_command_cannot_touch_the_file_its_events_go_to() {
     assert_eq!(lines.last().expect("end")["op"], "end");
     assert!(!work.join("moved").exists());
 }
+
+/// Returns the number that the start event has for a limit under `side`.
+fn limit(file: &std::path::Path, side: &str, key: &str) -> Option<u64> {
+    let events = events(file);
+    let start = events
+        .iter()
+        .find(|event| event["code"] == "lifecycle.run.start")?;
+    let limits = start[side]["limits"].as_array()?;
+    limits.iter().find(|bound| bound["limit"] == key)?["value"].as_u64()
+}
+
+#[test]
+fn the_start_event_has_the_limit_that_the_kernel_keeps() {
+    let scratch = Scratch::new("kept");
+    let file = scratch.path("events");
+    let srt = Srt::new(&scratch)
+        .flags(&["--max-files", "200"])
+        .events(&file)
+        .into_command(&["sh", "-c", "ulimit -n"]);
+    let ran = run(&mut wrapped(&["env"], &srt));
+    assert_eq!(ran.succeeds().stdout, "200\n");
+    let both = || ["asked", "enforced"].map(|side| limit(&file, side, "limits.files"));
+    assert_eq!(both(), [Some(200), Some(200)]);
+    fs::remove_file(&file).expect("srt made it");
+    let less = ["sh", "-c", "ulimit -n 100; exec \"$@\"", "sh"];
+    let ran = run(&mut wrapped(&less, &srt));
+    assert_eq!(ran.succeeds().stdout, "100\n");
+    assert_eq!(both(), [Some(200), Some(100)]);
+}

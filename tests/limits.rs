@@ -34,13 +34,6 @@ fn means(path: &Path, key: &str) -> String {
         .to_owned()
 }
 
-/// Returns the number that the start event has for a limit under `side`.
-fn number(path: &Path, side: &str, key: &str) -> Option<u64> {
-    let start = events(path, "lifecycle.run.start");
-    let limits = start[0][side]["limits"].as_array()?.clone();
-    limits.iter().find(|bound| bound["limit"] == key)?["value"].as_u64()
-}
-
 /// Returns the groups of runs of this user.
 fn groups() -> Vec<String> {
     let uid = nix::unistd::getuid();
@@ -60,25 +53,6 @@ fn limited(scratch: &Scratch, flags: &[&str], script: &str) -> (Ran, PathBuf) {
         .flags(flags)
         .events(&file);
     (srt.sh(script), file)
-}
-
-#[test]
-fn the_start_event_has_the_number_that_the_kernel_keeps() {
-    let scratch = Scratch::new("kept");
-    let file = scratch.path("events");
-    let srt = Srt::new(&scratch)
-        .flags(&["--max-files", "200"])
-        .events(&file)
-        .into_command(&["sh", "-c", "ulimit -n"]);
-    let ran = run(&mut wrapped(&["env"], &srt));
-    assert_eq!(ran.succeeds().stdout, "200\n");
-    let both = || ["asked", "enforced"].map(|side| number(&file, side, "limits.files"));
-    assert_eq!(both(), [Some(200), Some(200)]);
-    fs::remove_file(&file).expect("srt made it");
-    let less = ["sh", "-c", "ulimit -n 100; exec \"$@\"", "sh"];
-    let ran = run(&mut wrapped(&less, &srt));
-    assert_eq!(ran.succeeds().stdout, "100\n");
-    assert_eq!(both(), [Some(200), Some(100)]);
 }
 
 #[test]
