@@ -287,11 +287,14 @@ fn no_dropped_privileges_no_command() {
     }
     refused("EPERM", "prctl:1", "prctl(PR_SET_PDEATHSIG)");
     refused("EPERM", "prctl:4", "prctl(PR_SET_DUMPABLE)");
-    // Securebits, bounding set, ambient set, no_new_privs.
-    for option in ["prctl:28", "prctl:24", "prctl:47"] {
-        refused("EPERM", option, "cannot drop capabilities");
+    for (option, call) in [
+        ("prctl:28", "for good: prctl(PR_SET_SECUREBITS"),
+        ("prctl:24", "capabilities: prctl(PR_CAPBSET_DROP"),
+        ("prctl:47", "capabilities: prctl(PR_CAP_AMBIENT"),
+        ("prctl:38", "prctl(PR_SET_NO_NEW_PRIVS"),
+    ] {
+        refused("EPERM", option, call);
     }
-    refused("EPERM", "prctl:38", "cannot");
 }
 
 #[test]
@@ -335,6 +338,48 @@ fn no_hand_off_to_the_proxies_no_command() {
             "cannot make a private directory for the run: bind",
         );
     }
+}
+
+#[test]
+fn no_network_of_its_own_no_command() {
+    for errno in COMMON {
+        // SIOCSIFFLAGS; NETLINK_SOCK_DIAG.
+        refused(
+            errno,
+            "ioctl:1=35092",
+            "cannot bring the sandbox's loopback up: ioctl(SIOCSIFFLAGS)",
+        );
+        refused(
+            errno,
+            "socket:2=4",
+            "cannot ask for the sandbox's own Unix sockets: socket(NETLINK_SOCK_DIAG)",
+        );
+    }
+}
+
+#[test]
+fn no_filled_file_system_no_command() {
+    for errno in COMMON {
+        refused(errno, "mkdirat", "cannot fill a private tmpfs");
+    }
+}
+
+#[test]
+fn no_limit_no_command() {
+    let scratch = Scratch::new("limit");
+    let cwd = scratch.dir("cwd");
+    let srt = Srt::new(&scratch)
+        .allow_write(&cwd)
+        .flags(&["--max-files", "64"])
+        .into_command(&["touch", "mark"]);
+    // RLIMIT_NOFILE.
+    for errno in ["EPERM", "EINVAL"] {
+        let ran = with_fault(errno, "prlimit64:1=7", &srt);
+        ran.is_refused("cannot set a limit for the command: setrlimit");
+        assert!(!cwd.join("mark").exists(), "the command ran");
+    }
+    with_fault("EPERM", "kexec_load", &srt).succeeds();
+    assert!(cwd.join("mark").exists(), "the control");
 }
 
 #[test]
