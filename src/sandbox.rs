@@ -10,16 +10,13 @@ mod patience;
 mod proxies;
 
 use std::mem::ManuallyDrop;
-use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::audit::Audit;
-use crate::backend::{Backend, Command, Held, Observed, Outcome};
+use crate::backend::{Backend, Command, Held, Outcome};
 use crate::error::Result;
-use crate::linux::broker::Terms;
-use crate::linux::plan::{Place, filter};
+use crate::linux::plan::filter;
 use crate::linux::{self, Linux};
-use crate::policy::{Host, Nesting, Policy};
+use crate::policy::{Host, Policy};
 use crate::settings::Settings;
 use outside::Helpers;
 
@@ -39,7 +36,9 @@ pub fn run(
     command: &Command,
     audit: &Audit,
 ) -> Result<Outcome> {
-    let result = settings.and_then(|settings| confine(settings, host, command, audit));
+    // Never freed, which takes longer than the end of the process.
+    let settings = settings.map(ManuallyDrop::new);
+    let result = settings.and_then(|settings| confine(&settings, host, command, audit));
     events::record_end(audit, &result);
     result
 }
@@ -91,49 +90,26 @@ pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
     Ok(filter::lines(&filter::of(&policy, host)))
 }
 
-fn confine(settings: Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
+fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
     settings.refuse_unbuilt()?;
     let mut backend = Linux::new(command, settings.nested)?;
-    patience::refuse_endless(&settings, host, backend.mounts())?;
-    let mut policy = directories::policy(&settings, host, audit)?;
-    let written = audit.paths();
-    let written = written.iter().map(PathBuf::as_path);
-    policy.filesystem.protect_files(written, host)?;
+    patience::refuse_endless(settings, host, backend.mounts())?;
+    let mut policy = directories::policy(settings, host, audit)?;
+    policy.filesystem.protect_files(&audit.paths(), host)?;
     backend.fit(&mut policy)?;
-    events::leave_out(&settings, command, audit);
-    events::announce(&settings, &policy, backend.place(), audit);
-    if command.observed != Observed::Nothing && backend.place() == Place::Sandbox {
-        audit.warn(format_args!("{}", outside::UNOBSERVED));
-    }
+    events::announce(settings, &policy, command, backend.place(), audit);
     let plan = backend.plan(&mut policy, host, command)?;
-    audit.debug(format_args!("plan\n{plan}"));
-    for note in plan.foreign.notes() {
-        audit.warn(format_args!("{note}"));
-    }
-    let programs = plan.plan.programs.clone();
-    let observed = plan.plan.observed;
+    events::tell_of_plan(&plan, audit);
+    let (programs, observed) = (plan.programs().to_vec(), plan.observed());
     let mounts = backend.take_mounts();
     let mut held = backend.spawn(plan)?;
-    // Never freed, which takes longer than the end of the process.
-    let files = ManuallyDrop::new(Arc::new(policy.filesystem));
-    let terms = (observed != Observed::Nothing).then(|| Terms {
-        files: Arc::clone(&files),
-        init: held.first_process(),
-        reads: observed == Observed::Everything,
-        is_root: host.uid == 0,
-        has_namespaces: policy.nesting != Nesting::Refused,
-    });
-    let helpers = Helpers::start(&mut held, policy.network, policy.sockets, terms, audit)?;
-    linux::launch::leave((settings, policy.environment));
+    let helpers = Helpers::start(&mut held, policy, observed, host, audit)?;
     let report = held.report()?;
     helpers.wait_until_ready()?;
     linux::refuse_new_names(mounts, held.first_process())?;
-    if held.is_set_aside() {
-        audit.warn(format_args!("{}", outside::SET_ASIDE));
-    }
-    events::record_start(audit, command, &report);
+    events::record_start(&mut held, command, &report, audit);
     let released = held.release();
-    released.map_err(|error| hidden::explain(error, &programs, &files, host))?;
+    released.map_err(|error| hidden::explain(error, &programs, helpers.files(), host))?;
     let ended = helpers.follow(held, audit)?;
     events::record_reached(audit, &ended.reached);
     Ok(ended.outcome)

@@ -31,6 +31,7 @@ pub mod run_directory;
 mod running;
 mod terminal;
 
+use std::ffi::CString;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -39,7 +40,7 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::process::{DumpableBehavior, WaitId, WaitIdOptions};
 
-use crate::backend::{Bound, Ended, Guarantees, Held, Limit, Outcome, Report};
+use crate::backend::{Bound, Ended, Guarantees, Held, Limit, Observed, Outcome, Report};
 use crate::error::{Error, Kind, Result};
 use crate::linux::plan::{Place, Plan};
 use crate::linux::{support, sys};
@@ -58,6 +59,23 @@ pub struct Launch {
     pub plan: Plan,
     pub(crate) run: RunDirectory,
     pub(crate) foreign: Foreign,
+}
+
+impl Launch {
+    /// Returns the files to try to execute, in order.
+    pub(crate) fn programs(&self) -> &[CString] {
+        &self.plan.programs
+    }
+
+    /// Returns what is told of.
+    pub(crate) fn observed(&self) -> Observed {
+        self.plan.observed
+    }
+
+    /// Says what cannot be written although it is granted, a line each.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = String> {
+        self.foreign.notes()
+    }
 }
 
 impl fmt::Display for Launch {

@@ -5,16 +5,49 @@ use serde_json::{Map, Value, json};
 use crate::audit::Verbosity;
 use crate::audit::event::{Code, Event, Kind, Verdict};
 use crate::audit::{Audit, Ignored};
-use crate::backend::{Bound, Command, Limit, Outcome, Report};
+use crate::backend::{Bound, Command, Limit, Observed, Outcome, Report};
 use crate::error::Result;
+use crate::linux::launch::{Launch, Sandbox};
 use crate::linux::plan::Place;
 use crate::policy::{Nesting, NetworkMode, Policy};
 use crate::settings::{Origin, Settings};
 
+/// What is said where another program has the only listener there can be.
+const UNOBSERVED: &str = "denials of files are not observed: a sandbox around this one has the \
+                          kernel's only listener for them";
+
+/// What is said where the command gets no terminal that others beside it may read.
+const SET_ASIDE: &str = "the command runs as a background job and cannot read the terminal, since \
+                         Linux before 6.12 cannot keep its signals from the other programs of \
+                         this job: start it alone";
+
 /// Says what the caller should know before the command runs, and records what is switched off.
-pub(super) fn announce(settings: &Settings, policy: &Policy, place: Place, audit: &Audit) {
+pub(super) fn announce(
+    settings: &Settings,
+    policy: &Policy,
+    command: &Command,
+    place: Place,
+    audit: &Audit,
+) {
+    leave_out(settings, command, audit);
     warn(settings, policy, audit);
     record_weakenings(settings, policy, place, audit);
+    if command.observed != Observed::Nothing && place == Place::Sandbox {
+        warn_unobserved(audit);
+    }
+}
+
+/// Says that denials of files will not be told of.
+pub(super) fn warn_unobserved(audit: &Audit) {
+    audit.warn(format_args!("{UNOBSERVED}"));
+}
+
+/// Says what the kernel will be asked, and what of the settings that cannot give.
+pub(super) fn tell_of_plan(plan: &Launch, audit: &Audit) {
+    audit.debug(format_args!("plan\n{plan}"));
+    for note in plan.notes() {
+        audit.warn(format_args!("{note}"));
+    }
 }
 
 /// Says what the caller should know before the command runs.
@@ -53,82 +86,19 @@ pub(super) fn warn(settings: &Settings, policy: &Policy, audit: &Audit) {
     }
 }
 
+/// A protection that settings switch off: whether they do, the key, what that does, its code.
+struct Switch(bool, &'static str, &'static str, Code);
+
 /// Records each protection that the settings switch off, and says it.
-pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, place: Place, audit: &Audit) {
-    let switches = [
-        (
-            policy.sockets.all_are_open(),
-            "network.allowAllUnixSockets",
-            "opens every Unix socket of the host: its agents and services can act for the command",
-            Code::SocketsAll,
-        ),
-        (
-            policy.network_mode == NetworkMode::Open && place == Place::Host,
-            "network.mode",
-            "shares the host's network: no host is filtered, and its loopback is in reach",
-            Code::NetworkOpen,
-        ),
-        (
-            policy.network_mode == NetworkMode::Open && place == Place::Sandbox,
-            "network.mode",
-            "shares the network of the sandbox around: its rules alone filter hosts",
-            Code::NetworkOpen,
-        ),
-        (
-            settings.network.allow_private_networks && policy.network_mode == NetworkMode::Filtered,
-            "network.allowPrivateNetworks",
-            "lets an allowed name lead into private networks: whoever owns the name chooses where",
-            Code::NetworkPrivate,
-        ),
-        (
-            settings.network.ignores_host_match && policy.network_mode == NetworkMode::Filtered,
-            "network.requireHostMatch",
-            "lets a connection to an allowed host ask for another one that is served there too",
-            Code::HostsUnmatched,
-        ),
-        (
-            settings.filesystem.disabled,
-            "filesystem.disabled",
-            "switches the rules for files off: what the caller may read and write, the command may",
-            Code::FilesOpen,
-        ),
-        (
-            !settings.filesystem.protects_secrets,
-            "filesystem.protectSecrets",
-            "shows every store of secrets: what it allows to be reached can be told them",
-            Code::SecretsShown,
-        ),
-        (
-            policy.keeps_file_capabilities && place == Place::Host,
-            "filesystem.keepFileCapabilities",
-            "leaves CAP_DAC_OVERRIDE, CAP_CHOWN and CAP_FOWNER: the rules alone decide about files \
-             of every user, no owner and no mode",
-            Code::FilesOfOthers,
-        ),
-        (
-            policy.nesting == Nesting::Userns,
-            "allowNestedUserNamespaces",
-            "lets the command make user namespaces: kernel code that only root reaches is in its \
-             reach",
-            Code::NestingUserns,
-        ),
-        (
-            policy.nesting == Nesting::Mounts,
-            "allowNestedUserNamespaces",
-            "lets the command make user namespaces with mounts: rules for files hold by locked \
-             mounts alone, Landlock does not repeat them, and what is denied of names that \
-             appear during the run is not promised",
-            Code::NestingMounts,
-        ),
-        (
-            place == Place::Sandbox,
-            "nested",
-            "has this run inside a sandbox confined by Landlock and filters alone, within what \
-             that sandbox allows: processes and Unix sockets of it are in reach",
-            Code::NestedInner,
-        ),
-    ];
-    for (_, key, what, code) in switches.into_iter().filter(|(on, ..)| *on) {
+fn record_weakenings(settings: &Settings, policy: &Policy, place: Place, audit: &Audit) {
+    let network = network_switches(settings, policy, place).into_iter();
+    let files = file_switches(settings, policy, place);
+    let nesting = nesting_switches(policy, place);
+    for Switch(_, key, what, code) in network
+        .chain(files)
+        .chain(nesting)
+        .filter(|Switch(on, ..)| *on)
+    {
         audit.warn(format_args!("`{key}` {what}"));
         audit.record(&Event {
             target: Some(key),
@@ -137,8 +107,97 @@ pub(super) fn record_weakenings(settings: &Settings, policy: &Policy, place: Pla
     }
 }
 
+fn network_switches(settings: &Settings, policy: &Policy, place: Place) -> [Switch; 5] {
+    [
+        Switch(
+            policy.sockets.all_are_open(),
+            "network.allowAllUnixSockets",
+            "opens every Unix socket of the host: its agents and services can act for the command",
+            Code::SocketsAll,
+        ),
+        Switch(
+            policy.network_mode == NetworkMode::Open && place == Place::Host,
+            "network.mode",
+            "shares the host's network: no host is filtered, and its loopback is in reach",
+            Code::NetworkOpen,
+        ),
+        Switch(
+            policy.network_mode == NetworkMode::Open && place == Place::Sandbox,
+            "network.mode",
+            "shares the network of the sandbox around: its rules alone filter hosts",
+            Code::NetworkOpen,
+        ),
+        Switch(
+            settings.network.allow_private_networks && policy.network_mode == NetworkMode::Filtered,
+            "network.allowPrivateNetworks",
+            "lets an allowed name lead into private networks: whoever owns the name chooses where",
+            Code::NetworkPrivate,
+        ),
+        Switch(
+            settings.network.ignores_host_match && policy.network_mode == NetworkMode::Filtered,
+            "network.requireHostMatch",
+            "lets a connection to an allowed host ask for another one that is served there too",
+            Code::HostsUnmatched,
+        ),
+    ]
+}
+
+fn file_switches(settings: &Settings, policy: &Policy, place: Place) -> [Switch; 3] {
+    [
+        Switch(
+            settings.filesystem.disabled,
+            "filesystem.disabled",
+            "switches the rules for files off: what the caller may read and write, the command may",
+            Code::FilesOpen,
+        ),
+        Switch(
+            !settings.filesystem.protects_secrets,
+            "filesystem.protectSecrets",
+            "shows every store of secrets: what it allows to be reached can be told them",
+            Code::SecretsShown,
+        ),
+        Switch(
+            policy.keeps_file_capabilities && place == Place::Host,
+            "filesystem.keepFileCapabilities",
+            "leaves CAP_DAC_OVERRIDE, CAP_CHOWN and CAP_FOWNER: the rules alone decide about files \
+             of every user, no owner and no mode",
+            Code::FilesOfOthers,
+        ),
+    ]
+}
+
+fn nesting_switches(policy: &Policy, place: Place) -> [Switch; 3] {
+    [
+        Switch(
+            policy.nesting == Nesting::Userns,
+            "allowNestedUserNamespaces",
+            "lets the command make user namespaces: kernel code that only root reaches is in its \
+             reach",
+            Code::NestingUserns,
+        ),
+        Switch(
+            policy.nesting == Nesting::Mounts,
+            "allowNestedUserNamespaces",
+            "lets the command make user namespaces with mounts: rules for files hold by locked \
+             mounts alone, Landlock does not repeat them, and what is denied of names that \
+             appear during the run is not promised",
+            Code::NestingMounts,
+        ),
+        Switch(
+            place == Place::Sandbox,
+            "nested",
+            "has this run inside a sandbox confined by Landlock and filters alone, within what \
+             that sandbox allows: processes and Unix sockets of it are in reach",
+            Code::NestedInner,
+        ),
+    ]
+}
+
 /// Records that the sandbox stands, with what was asked and what is in force.
-pub(super) fn record_start(audit: &Audit, command: &Command, report: &Report) {
+pub(super) fn record_start(held: &mut Sandbox, command: &Command, report: &Report, audit: &Audit) {
+    if held.is_set_aside() {
+        audit.warn(format_args!("{SET_ASIDE}"));
+    }
     // Texts take time, and most runs show nothing of this.
     if !audit.is_recording() && audit.verbosity() < Verbosity::Debug {
         return;
@@ -239,7 +298,7 @@ pub(super) fn record_end(audit: &Audit, result: &Result<Outcome>) {
 }
 
 /// Leaves out of reports what the settings say for this command.
-pub(super) fn leave_out(settings: &Settings, command: &Command, audit: &Audit) {
+fn leave_out(settings: &Settings, command: &Command, audit: &Audit) {
     let words = command.shell_string.iter().chain(&command.argv);
     let words: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
     let lists = settings.ignored();

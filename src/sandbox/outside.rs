@@ -1,16 +1,20 @@
 //! What works for one sandbox outside of it: the proxies' process and the broker's threads.
 
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+
 use crate::audit::Audit;
 use crate::audit::line::Line;
-use crate::backend::{Ended, Held};
+use crate::backend::{Ended, Held, Observed};
 use crate::error::{Error, Kind, Result};
 use crate::linux::broker::Terms;
-use crate::linux::launch::Sandbox;
+use crate::linux::launch::{self, Sandbox};
 use crate::linux::processes::Processes;
-use crate::policy::network::Network;
-use crate::policy::sockets::Sockets;
+use crate::policy::filesystem::Filesystem;
+use crate::policy::{Host, Nesting, Policy};
 
 use super::broker::{self, Running};
+use super::events;
 use super::proxies::Proxies;
 
 /// The helpers of one sandbox. Dropping them ends them.
@@ -18,31 +22,32 @@ use super::proxies::Proxies;
 pub(super) struct Helpers {
     proxies: Option<Proxies>,
     broker: Running,
+    /// Never freed, which takes longer than the end of the process.
+    files: ManuallyDrop<Arc<Filesystem>>,
 }
-
-/// What is said where another program has the only listener there can be.
-pub(super) const UNOBSERVED: &str = "denials of files are not observed: a sandbox around this one \
-                                     has the kernel's only listener for them";
-
-/// What is said where the command gets no terminal that others beside it may read.
-pub(super) const SET_ASIDE: &str = "the command runs as a background job and cannot read the \
-                                    terminal, since Linux before 6.12 cannot keep its signals \
-                                    from the other programs of this job: start it alone";
 
 impl Helpers {
     /// Starts what the sandbox needs, as far as it stands.
     pub(super) fn start(
         held: &mut Sandbox,
-        network: Network,
-        sockets: Sockets,
-        terms: Option<Terms>,
+        policy: Policy,
+        observed: Observed,
+        host: &Host,
         audit: &Audit,
     ) -> Result<Self> {
+        let files = ManuallyDrop::new(Arc::new(policy.filesystem));
+        let terms = (observed != Observed::Nothing).then(|| Terms {
+            files: Arc::clone(&files),
+            init: held.first_process(),
+            reads: observed == Observed::Everything,
+            is_root: host.uid == 0,
+            has_namespaces: policy.nesting != Nesting::Refused,
+        });
         // This fork too comes before any thread: the child of a threaded process may only make
         // async-signal-safe calls until it execs; see fork(2).
-        let is_transparent = network.is_transparent();
+        let is_transparent = policy.network.is_transparent();
         let proxies = match held.hand_off()? {
-            Some(hand_off) => Some(Proxies::start(hand_off, network, audit)?),
+            Some(hand_off) => Some(Proxies::start(hand_off, policy.network, audit)?),
             None => None,
         };
         let prepared = broker::prepare(held.stops_calls())?;
@@ -64,10 +69,20 @@ impl Helpers {
             .as_ref()
             .is_some_and(|found| found.listener.is_none())
         {
-            audit.warn(format_args!("{UNOBSERVED}"));
+            events::warn_unobserved(audit);
         }
-        let broker = broker::start(prepared, trapped, sockets, terms, audit)?;
-        Ok(Self { proxies, broker })
+        let broker = broker::start(prepared, trapped, policy.sockets, terms, audit)?;
+        launch::leave((policy.environment, policy.notes));
+        Ok(Self {
+            proxies,
+            broker,
+            files,
+        })
+    }
+
+    /// Returns the rules for files, which the observer goes by too.
+    pub(super) fn files(&self) -> &Filesystem {
+        &self.files
     }
 
     /// Waits until the network that the settings allow can be reached.

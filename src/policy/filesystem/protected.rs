@@ -1,6 +1,6 @@
 //! Files of ours: settings in force and the events file, which no command may change.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::rules::Rule;
 use super::{Filesystem, in_private_tree};
@@ -14,13 +14,8 @@ impl Filesystem {
     ///
     /// # Errors
     /// One is gone.
-    pub fn protect_files<'a>(
-        &mut self,
-        paths: impl IntoIterator<Item = &'a Path>,
-        host: &Host,
-    ) -> Result<()> {
-        let paths: Vec<_> = paths.into_iter().map(Path::to_owned).collect();
-        self.protect(&paths, host, &mut Resolver::default())
+    pub fn protect_files(&mut self, paths: &[PathBuf], host: &Host) -> Result<()> {
+        self.protect(paths, host, &mut Resolver::default())
     }
 
     /// Keeps files of ours from being written, and from being replaced by way of a link.
