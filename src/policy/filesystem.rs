@@ -147,12 +147,12 @@ impl Filesystem {
         if lists.protects_secrets {
             policy.hide_secrets(host, &homes, &mut resolver);
         }
-        policy.close_kernel_trees();
+        policy.close_kernel_trees()?;
         // Where nothing else keeps them from being written.
         policy.protect_names(&lists.protection, host, &homes, &mut resolver);
         // These ask what may be written, so that every rule has to be there.
         policy.protect(&lists.protected, host, &mut resolver)?;
-        policy.protect_program(host, &mut resolver);
+        policy.protect_program(host, &mut resolver)?;
         policy.refuse_hidden_base(&credentials)?;
         policy.refuse_unprotected_names(&deny_write, &mut resolver)?;
         policy.refuse_replaceable_grants(&allow_read, host, &mut resolver)?;
@@ -376,14 +376,15 @@ impl Filesystem {
 
     /// A mapped uid 0 passes the mode checks of the kernel's own files, so that no grant
     /// reaches them.
-    fn close_kernel_trees(&mut self) {
+    fn close_kernel_trees(&mut self) -> Result<()> {
         for tree in KERNEL_TREES {
             // A host without one has nothing to close.
-            if let Ok(path) = RealPath::resolve(Path::new(tree)) {
+            if let Some(path) = path::resolve_if_there(Path::new(tree))? {
                 let rule = Rule::built_in("filesystem.denyWrite", path);
                 self.push(List::DenyWrite, rule);
             }
         }
+        Ok(())
     }
 }
 

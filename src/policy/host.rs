@@ -1,6 +1,7 @@
 //! The caller's surroundings, read once: everything below is a function of its arguments.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::os::unix::fs::FileTypeExt;
@@ -62,7 +63,7 @@ impl Host {
             env,
             uid,
             gid,
-            program: std::env::current_exe().ok(),
+            program: own_program()?,
         })
     }
 
@@ -165,6 +166,23 @@ fn named_from(cwd: &Path, dir: &Path) -> Option<PathBuf> {
 fn lookup<'a>(env: &'a [(OsString, OsString)], name: &str) -> Option<&'a OsStr> {
     let (_, value) = env.iter().find(|(key, _)| key == name)?;
     Some(value.as_os_str()).filter(|value| !value.is_empty())
+}
+
+/// Returns the program of this process; `None` where it has no name.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "this too is about the surroundings"
+)]
+fn own_program() -> Result<Option<PathBuf>> {
+    match std::env::current_exe() {
+        Ok(program) => Ok(Some(program)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(
+            Error::new(Kind::Unsupported, "cannot tell which program this is")
+                .call("readlink(/proc/self/exe)", error)
+                .with_hint("srt keeps its own program from being replaced: let it read its link"),
+        ),
+    }
 }
 
 /// A set-uid launcher would read files and write events with rights its caller lacks.

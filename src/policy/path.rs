@@ -361,6 +361,22 @@ impl Walked {
     }
 }
 
+/// Resolves a path of a protection that has nothing to cover where nothing is there.
+///
+/// # Errors
+/// What is there cannot be told: the protection would be weaker in silence.
+pub(super) fn resolve_if_there(path: &Path) -> Result<Option<RealPath>> {
+    match RealPath::resolve(path) {
+        Ok(real) => Ok(Some(real)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(
+            Error::new(Kind::Unsupported, "cannot close what is never written")
+                .call(format!("realpath({})", path.display()), error)
+                .with_hint("let srt enter every directory on the way to it"),
+        ),
+    }
+}
+
 fn look(path: &Path) -> Found {
     let errno = |error: io::Error| {
         let code = error.raw_os_error();

@@ -9,8 +9,9 @@ use nix::errno::Errno;
 
 use super::rules::{List, Rule};
 use super::{Access, Filesystem, in_private_tree, is_missing};
+use crate::error::Result;
 use crate::policy::host::Host;
-use crate::policy::path::{FileKind, RealPath, Resolver};
+use crate::policy::path::{self, FileKind, RealPath, Resolver, Way};
 use crate::policy::protected::{
     self, Findings, Match, Name, Protection, Repository, Roots, Through, matching,
 };
@@ -55,11 +56,7 @@ impl Filesystem {
         let found = self.search(&roots, protection, host, cache.as_deref());
         let mut names = found.named;
         names.extend(around(&roots, protection));
-        let mut git = Repository::of_user(host);
-        let repositories = found.repositories.into_iter();
-        for entry in repositories.chain(repositories_around(&roots)) {
-            git.add(&entry);
-        }
+        let git = repositories(found.repositories, &roots, host);
         let files = git.files.into_iter();
         let files = files.filter(|file| protection.holds(file.name));
         names.extend(files.map(|file| (file.path, file.name)));
@@ -90,6 +87,12 @@ impl Filesystem {
         self.close_unsearched(&found.closed, &found.unsearched, &found.remote);
         self.warnings
             .extend(listed(&git.problems, "", |text| text.clone()));
+        self.warn_of_other_names(&adding);
+        self.name_repositories(&git.named, &host.cwd, resolver);
+    }
+
+    /// A protected file may be found by a name that is not covered.
+    fn warn_of_other_names(&mut self, adding: &Adding) {
         self.warnings.extend(listed(
             &adding.linked,
             " has several names (hard links): only this one is protected",
@@ -100,14 +103,18 @@ impl Filesystem {
             " is protected as it is written here alone: a server finds it in any case",
             |path| shown(path),
         ));
-        self.name_repositories(&git.named, &host.cwd, resolver);
     }
 
     /// Keeps our own program from being replaced, which is run outside.
-    pub(super) fn protect_program(&mut self, host: &Host, resolver: &mut Resolver) {
+    ///
+    /// # Errors
+    /// It is there, and which file it is cannot be told.
+    pub(super) fn protect_program(&mut self, host: &Host, resolver: &mut Resolver) -> Result<()> {
         let program = host.program.as_ref();
-        let real = program.and_then(|path| RealPath::resolve(path).ok());
-        if let Some(real) = real
+        let real = program
+            .map(|path| path::resolve_if_there(path))
+            .transpose()?;
+        if let Some(real) = real.flatten()
             && self.is_in_writable(real.as_path(), resolver)
         {
             self.notes.push(format!(
@@ -118,6 +125,7 @@ impl Filesystem {
                 Rule::built_in("filesystem.denyWrite", real),
             );
         }
+        Ok(())
     }
 
     /// Returns what is protected.
@@ -224,18 +232,8 @@ impl Filesystem {
             return;
         }
         self.hold_found(&way);
-        let real = match way.real() {
-            Ok(real) => real,
-            Err(_) if is_missing(&way) || way.found == Err(Errno::ELOOP) => return,
-            // What cannot be looked at now may be once its mode is changed.
-            Err(_) => {
-                let above = path.ancestors().skip(1);
-                let mut found = above.filter_map(|path| RealPath::resolve(path).ok());
-                match found.next() {
-                    Some(real) => real,
-                    None => return,
-                }
-            }
+        let Some(real) = covering(&path, &way) else {
+            return;
         };
         // A hook is often a link to a script of the project.
         if adding.enters && real.id().kind == FileKind::Directory {
@@ -252,14 +250,7 @@ impl Filesystem {
             return;
         }
         self.warn_of_grants(&real, name);
-        if real.id().kind == FileKind::File && way.names > 1 {
-            adding.linked.push(real.as_path().to_owned());
-        }
-        if let (Some(dir), Some(last)) = (real.as_path().parent(), real.as_path().file_name())
-            && resolver.is_uncovered(dir, last)
-        {
-            adding.uncovered.push(real.as_path().to_owned());
-        }
+        adding.note_other_names(&real, &way, resolver);
         if way.links.last().is_some_and(|link| link.path == path)
             && adding.roots.iter().any(holds_root)
         {
@@ -298,7 +289,7 @@ impl Filesystem {
     /// Keeps what was not searched from being written.
     fn close_unsearched(&mut self, closed: &[PathBuf], unsearched: &[PathBuf], remote: &[PathBuf]) {
         for path in closed.iter().chain(unsearched) {
-            if let Ok(path) = RealPath::resolve(path)
+            if let Some(path) = covering(path, &path::way(path))
                 && self.access(path.as_path()) == Access::Write
             {
                 self.closed.push(path.as_path().to_owned());
@@ -371,6 +362,44 @@ struct Adding {
     uncovered: Vec<PathBuf>,
     /// Whether what links in a directory lead to is protected too.
     enters: bool,
+}
+
+impl Adding {
+    /// Notes by what else a file could be found than by the name that is covered.
+    fn note_other_names(&mut self, real: &RealPath, way: &Way, resolver: &mut Resolver) {
+        let path = real.as_path();
+        if real.id().kind == FileKind::File && way.names > 1 {
+            self.linked.push(path.to_owned());
+        }
+        if let (Some(dir), Some(last)) = (path.parent(), path.file_name())
+            && resolver.is_uncovered(dir, last)
+        {
+            self.uncovered.push(path.to_owned());
+        }
+    }
+}
+
+/// Returns what to close for a name that was found: what it leads to, or what holds it where
+/// that cannot be looked at now and may be once a mode is changed.
+fn covering(path: &Path, way: &Way) -> Option<RealPath> {
+    match way.real() {
+        Ok(real) => Some(real),
+        Err(_) if is_missing(way) || way.found == Err(Errno::ELOOP) => None,
+        Err(_) => {
+            let above = path.ancestors().skip(1);
+            let mut found = above.filter_map(|path| RealPath::resolve(path).ok());
+            found.next()
+        }
+    }
+}
+
+/// Reads the configuration of the repositories that were found, and of those around roots.
+fn repositories(found: Vec<PathBuf>, roots: &[PathBuf], host: &Host) -> Repository {
+    let mut git = Repository::of_user(host);
+    for entry in found.into_iter().chain(repositories_around(roots)) {
+        git.add(&entry);
+    }
+    git
 }
 
 /// Finds the protected names that roots lie in, or are.

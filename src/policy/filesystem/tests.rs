@@ -307,7 +307,7 @@ fn what_credentials_hide_is_shown_by_taking_the_entry_out() {
 #[test]
 fn no_change_is_offered_where_none_helps() {
     let mut policy = Filesystem::of_lists([&[], &[], &["/"], &[]]);
-    policy.close_kernel_trees();
+    policy.close_kernel_trees().unwrap();
     for (path, right) in [
         ("/proc/1/status", Right::Read),
         ("/dev/null", Right::Write),

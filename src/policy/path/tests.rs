@@ -93,3 +93,16 @@ fn the_way_of_a_path_names_every_link_and_the_end() {
     assert_eq!(way(Path::new("/../..")).end, Path::new("/"));
     std::fs::remove_dir_all(&dir).expect("the name is ours");
 }
+
+#[test]
+fn a_protection_has_nothing_to_cover_where_nothing_is_and_fails_where_that_cannot_be_told() {
+    let dir = std::env::temp_dir().join(format!("srt-there-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("the name is free");
+    symlink("loop", dir.join("loop")).expect("the name is free");
+
+    assert!(resolve_if_there(&dir).is_ok_and(|real| real.is_some()));
+    assert!(resolve_if_there(&dir.join("missing")).is_ok_and(|real| real.is_none()));
+    let error = resolve_if_there(&dir.join("loop")).expect_err("a loop has no end");
+    assert_eq!(error.kind(), Kind::Unsupported);
+    std::fs::remove_dir_all(&dir).expect("the name is ours");
+}
