@@ -72,7 +72,7 @@ pub struct Settings {
 }
 
 /// `network`, as written.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Network {
     /// Whether there are proxies at all.
@@ -89,16 +89,35 @@ pub struct Network {
     pub allow_private_networks: bool,
     /// Programs that know no proxy are served too.
     pub transparent: bool,
-    /// What is said inside a connection need not name the host it was allowed for.
-    pub ignores_host_match: bool,
+    /// What is said inside a connection has to name the host it was allowed for.
+    pub requires_host_match: bool,
     /// What the proxies may be used up to.
     pub limits: Limits,
     /// Unix sockets of the host that may be reached, or directories of such.
     pub allow_unix_sockets: Vec<Entry>,
     /// Every Unix socket of the host may be reached.
     pub allow_all_unix_sockets: bool,
-    /// The proxy variables are left out.
-    pub no_proxy_env: bool,
+    /// The command gets the proxy variables.
+    pub sets_proxy_env: bool,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            mode: NetworkMode::Filtered,
+            allowed_domains: Vec::new(),
+            denied_domains: Vec::new(),
+            denied_reasons: Vec::new(),
+            denied_addresses: Vec::new(),
+            allow_private_networks: false,
+            transparent: false,
+            requires_host_match: true,
+            limits: Limits::default(),
+            allow_unix_sockets: Vec::new(),
+            allow_all_unix_sockets: false,
+            sets_proxy_env: true,
+        }
+    }
 }
 
 /// `network.limits`, as written.
@@ -315,40 +334,13 @@ impl Settings {
     /// Makes the typed fields of merged values.
     fn from_values(values: Values) -> Self {
         let list = |key| values.list(key).to_vec();
-        let mode = match values.text("network.mode") {
-            Some("open") => NetworkMode::Open,
-            _ => NetworkMode::Filtered,
-        };
         let seccomp_profile = match values.text("seccompProfile") {
             Some("strict") => SeccompProfile::Strict,
             _ => SeccompProfile::Default,
         };
         Self {
-            network: Network {
-                mode,
-                allowed_domains: list("network.allowedDomains"),
-                denied_domains: list("network.deniedDomains"),
-                denied_reasons: values.map("network.deniedDomainReasons").to_vec(),
-                denied_addresses: list("network.deniedResolvedAddresses"),
-                allow_private_networks: values.bool_or("network.allowPrivateNetworks", false),
-                transparent: values.bool_or("network.transparent", true),
-                ignores_host_match: !values.bool_or("network.requireHostMatch", true),
-                limits: limits(&values),
-                allow_unix_sockets: list("network.allowUnixSockets"),
-                allow_all_unix_sockets: values.bool_or("network.allowAllUnixSockets", false),
-                no_proxy_env: !values.bool_or("network.proxyEnv", true),
-            },
-            filesystem: Filesystem {
-                disabled: values.bool_or("filesystem.disabled", false),
-                deny_read: list("filesystem.denyRead"),
-                allow_read: list("filesystem.allowRead"),
-                allow_write: list("filesystem.allowWrite"),
-                deny_write: list("filesystem.denyWrite"),
-                protects_secrets: values.bool_or("filesystem.protectSecrets", true),
-                allow_protected: list("filesystem.allowProtected"),
-                keeps_file_capabilities: values.bool_or("filesystem.keepFileCapabilities", false),
-                allow_git_config: values.bool_or("filesystem.allowGitConfig", false),
-            },
+            network: network(&values),
+            filesystem: filesystem(&values),
             env: Env {
                 inherit: values.bool_or("env.inherit", true),
                 allow: list("env.allow"),
@@ -372,17 +364,57 @@ impl Settings {
                 Some("inner") => Nested::Inner,
                 _ => Nested::Refuse,
             },
-            limits: RunLimits {
-                seconds: values.int("limits.seconds"),
-                memory: values.int("limits.memory"),
-                processes: values.int("limits.processes"),
-                files: values.int("limits.files"),
-                file_size: values.int("limits.fileSize"),
-                cpu_seconds: values.int("limits.cpuSeconds"),
-            },
+            limits: run_limits(&values),
             values,
             ..Self::default()
         }
+    }
+}
+
+fn network(values: &Values) -> Network {
+    let list = |key| values.list(key).to_vec();
+    Network {
+        mode: match values.text("network.mode") {
+            Some("open") => NetworkMode::Open,
+            _ => NetworkMode::Filtered,
+        },
+        allowed_domains: list("network.allowedDomains"),
+        denied_domains: list("network.deniedDomains"),
+        denied_reasons: values.map("network.deniedDomainReasons").to_vec(),
+        denied_addresses: list("network.deniedResolvedAddresses"),
+        allow_private_networks: values.bool_or("network.allowPrivateNetworks", false),
+        transparent: values.bool_or("network.transparent", true),
+        requires_host_match: values.bool_or("network.requireHostMatch", true),
+        limits: limits(values),
+        allow_unix_sockets: list("network.allowUnixSockets"),
+        allow_all_unix_sockets: values.bool_or("network.allowAllUnixSockets", false),
+        sets_proxy_env: values.bool_or("network.proxyEnv", true),
+    }
+}
+
+fn filesystem(values: &Values) -> Filesystem {
+    let list = |key| values.list(key).to_vec();
+    Filesystem {
+        disabled: values.bool_or("filesystem.disabled", false),
+        deny_read: list("filesystem.denyRead"),
+        allow_read: list("filesystem.allowRead"),
+        allow_write: list("filesystem.allowWrite"),
+        deny_write: list("filesystem.denyWrite"),
+        protects_secrets: values.bool_or("filesystem.protectSecrets", true),
+        allow_protected: list("filesystem.allowProtected"),
+        keeps_file_capabilities: values.bool_or("filesystem.keepFileCapabilities", false),
+        allow_git_config: values.bool_or("filesystem.allowGitConfig", false),
+    }
+}
+
+fn run_limits(values: &Values) -> RunLimits {
+    RunLimits {
+        seconds: values.int("limits.seconds"),
+        memory: values.int("limits.memory"),
+        processes: values.int("limits.processes"),
+        files: values.int("limits.files"),
+        file_size: values.int("limits.fileSize"),
+        cpu_seconds: values.int("limits.cpuSeconds"),
     }
 }
 
@@ -404,7 +436,7 @@ fn denied(values: &Values, key: &str, name: &str) -> Vec<Entry> {
     let entries = denied.filter_map(|record| {
         let value = record.fields.get(name)?;
         match &value.data {
-            Data::Text(text) => Some(Entry::new(text.clone(), false, value.origin.clone())),
+            Data::Text(text) => Some(Entry::new(text.clone(), value.origin.clone())),
             _ => None,
         }
     });

@@ -58,7 +58,7 @@ pub fn json_schema() -> Value {
         ("rule", nullable(rule()), "The rule that decided."),
         (
             "suggest",
-            nullable(suggest(true)),
+            nullable(suggest(Beside::Others)),
             "The setting that would allow it.",
         ),
         ("process", nullable(process()), "The process that asked."),
@@ -143,16 +143,22 @@ fn rule() -> Value {
     object(properties, &["key", "entry", "file", "line"])
 }
 
+/// Whether a change may have others beside it.
+enum Beside {
+    Others,
+    Nothing,
+}
+
 /// A change may have others beside it, which have none.
-fn suggest(may_have_others: bool) -> Value {
+fn suggest(beside: Beside) -> Value {
     let mut properties = json!({
         "key": text(),
         "add": text(),
         "literal": { "const": true },
         "remove": text(),
     });
-    if may_have_others {
-        properties["also"] = json!({ "type": "array", "items": suggest(false) });
+    if let Beside::Others = beside {
+        properties["also"] = json!({ "type": "array", "items": suggest(Beside::Nothing) });
     }
     object(properties, &["key"])
 }

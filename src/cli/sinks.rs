@@ -138,7 +138,7 @@ fn path_of(record: &Record, host: &Host) -> Result<Option<PathBuf>> {
         return Ok(None);
     };
     let text = value.text().unwrap_or_default().to_owned();
-    let entry = Entry::new(text, true, value.origin.clone());
+    let entry = Entry::literal(text, value.origin.clone());
     path::absolute(&entry, host).map(Some)
 }
 

@@ -331,11 +331,11 @@ fn programs(word: &OsStr, host: &Host) -> Result<Vec<CString>> {
     }
     // An empty element of PATH is the working directory; see execvp(3).
     std::env::split_paths(host.search_path())
-        .map(|dir| c_string(host_join(&dir, word).as_os_str()))
+        .map(|dir| c_string(named_in(&dir, word).as_os_str()))
         .collect()
 }
 
-fn host_join(dir: &std::path::Path, word: &OsStr) -> PathBuf {
+fn named_in(dir: &std::path::Path, word: &OsStr) -> PathBuf {
     if dir.as_os_str().is_empty() {
         PathBuf::from(".").join(word)
     } else {

@@ -297,7 +297,7 @@ fn entry_for(path: &Path, outer: &Entry) -> Result<Entry> {
         let what = "cannot be narrowed: what it is narrowed by leads to a name that is not UTF-8";
         entry_error(outer, what)
     })?;
-    Ok(Entry::new(text.to_owned(), true, outer.origin.clone()))
+    Ok(Entry::literal(text.to_owned(), outer.origin.clone()))
 }
 
 /// Paths of one list, links resolved, to look up what lies around a path.

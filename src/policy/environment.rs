@@ -115,10 +115,10 @@ impl Environment {
     /// An entry can match no variable, sets what no variable can be, or is no path.
     pub fn from_settings(settings: &Settings, host: &Host) -> Result<Self> {
         let env = &settings.env;
-        let proxies = match (settings.network.mode, settings.network.no_proxy_env) {
+        let proxies = match (settings.network.mode, settings.network.sets_proxy_env) {
             (NetworkMode::Open, _) => Proxies::Callers,
-            (NetworkMode::Filtered, true) => Proxies::Nobodys,
-            (NetworkMode::Filtered, false) => Proxies::Ours,
+            (NetworkMode::Filtered, true) => Proxies::Ours,
+            (NetworkMode::Filtered, false) => Proxies::Nobodys,
         };
         let rules = Rules {
             inherit: if env.inherit {
@@ -218,11 +218,7 @@ fn safe_directories(entries: &[Entry], host: &Host) -> Result<Vec<PathBuf>> {
             "" => PathBuf::from("/"),
             text => {
                 let text = text.to_owned();
-                path::way(&path::absolute(
-                    &Entry::new(text, entry.literal, entry.origin.clone()),
-                    host,
-                )?)
-                .end
+                path::way(&path::absolute(&entry.with_text(text), host)?).end
             }
         };
         if !directories.contains(&directory) {

@@ -209,7 +209,7 @@ fn secret_places(host: &Host) -> Vec<Entry> {
 }
 
 fn built_in(key: &'static str, text: &str) -> Entry {
-    Entry::new(text.to_owned(), true, Origin::built_in(key))
+    Entry::literal(text.to_owned(), Origin::built_in(key))
 }
 
 #[cfg(test)]

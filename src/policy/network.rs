@@ -88,7 +88,7 @@ impl Network {
             reasons: settings.denied_reasons.iter().map(text_of_both).collect(),
             opens_private: settings.allow_private_networks,
             transparent: settings.transparent,
-            requires_host_match: !settings.ignores_host_match,
+            requires_host_match: settings.requires_host_match,
             limits: settings.limits.into(),
             own_addresses: OnceLock::new(),
         })))

@@ -156,7 +156,7 @@ fn start_of<'a>(text: &'a str, entry: &Entry, host: &Host) -> Result<(PathBuf, &
         Some(_) => text.split_once('/').unwrap_or((text, "")),
         None => (".", text),
     };
-    let start = Entry::new(start, true, entry.origin.clone());
+    let start = Entry::literal(start, entry.origin.clone());
     Ok((anchored(&start, host)?, rest))
 }
 

@@ -105,7 +105,7 @@ mod tests {
     fn sockets(entries: &[&str]) -> Sockets {
         let entries: Vec<Entry> = entries
             .iter()
-            .map(|text| Entry::new(*text, false, Origin::flag("network.allowUnixSockets")))
+            .map(|text| Entry::new(*text, Origin::flag("network.allowUnixSockets")))
             .collect();
         let host = Host {
             cwd: "/w".into(),

@@ -134,7 +134,7 @@ fn network_switches(settings: &Settings, policy: &Policy, place: Place) -> [Swit
             Code::NetworkPrivate,
         ),
         Switch(
-            settings.network.ignores_host_match && policy.network_mode == NetworkMode::Filtered,
+            !settings.network.requires_host_match && policy.network_mode == NetworkMode::Filtered,
             "network.requireHostMatch",
             "lets a connection to an allowed host ask for another one that is served there too",
             Code::HostsUnmatched,

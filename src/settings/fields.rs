@@ -335,7 +335,11 @@ impl Reader<'_> {
     }
 
     fn entry(&self, key: &Key, node: &impl Ranged, text: String, literal: bool) -> Entry {
-        Entry::new(text, literal, self.origin(key.path, node))
+        let origin = self.origin(key.path, node);
+        match literal {
+            true => Entry::literal(text, origin),
+            false => Entry::new(text, origin),
+        }
     }
 
     fn origin(&self, key: &'static str, node: &impl Ranged) -> Origin {

@@ -108,5 +108,5 @@ fn checked(key: &'static str, form: Form, text: String) -> Result<Entry> {
             format!("the value of {} {what}", origin.name()),
         )
     })?;
-    Ok(Entry::new(text, false, origin))
+    Ok(Entry::new(text, origin))
 }

@@ -29,12 +29,33 @@ pub struct Written {
 }
 
 impl Entry {
-    /// Makes an entry of its parts.
-    pub fn new(text: impl Into<String>, literal: bool, origin: Origin) -> Self {
+    /// Makes an entry as it is written in a list.
+    pub fn new(text: impl Into<String>, origin: Origin) -> Self {
         Self(Arc::new(Written {
             text: text.into(),
-            literal,
+            literal: false,
             origin,
+            found: None,
+        }))
+    }
+
+    /// Makes an entry whose pattern characters mean themselves.
+    pub fn literal(text: impl Into<String>, origin: Origin) -> Self {
+        Self(Arc::new(Written {
+            text: text.into(),
+            literal: true,
+            origin,
+            found: None,
+        }))
+    }
+
+    /// Returns the entry with another text in its place, read as this one is.
+    #[must_use]
+    pub fn with_text(&self, text: impl Into<String>) -> Self {
+        Self(Arc::new(Written {
+            text: text.into(),
+            literal: self.literal,
+            origin: self.origin.clone(),
             found: None,
         }))
     }

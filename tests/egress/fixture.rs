@@ -132,7 +132,7 @@ fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {
         column: 1,
         layer: Layer::Explicit,
     };
-    let entry = |text: &&str| Entry::new((*text).to_owned(), false, origin.clone());
+    let entry = |text: &&str| Entry::new((*text).to_owned(), origin.clone());
     texts.iter().map(entry).collect()
 }
 

@@ -317,7 +317,7 @@ fn without_host_match_the_url_decides_and_host_is_written_anew() {
     let strict = Proxy::start(&[&target], &[]);
     assert_eq!(ask(&strict, "evil.localhost"), "421");
     let loose = Proxy::start_with(&[&target], &[], |settings| {
-        settings.ignores_host_match = true;
+        settings.requires_host_match = false;
     });
     assert_eq!(ask(&loose, "evil.localhost"), "200");
     assert_eq!(ask(&loose, "a b"), "400");

@@ -113,7 +113,7 @@ fn without_host_match_a_tunnel_is_not_looked_into() {
     let strict = Proxy::start(&[&target], &[]);
     assert_eq!(say(tunnel(&strict, &target), &evil, usize::MAX), ALERT);
     let loose = Proxy::start_with(&[&target], &[], |settings| {
-        settings.ignores_host_match = true;
+        settings.requires_host_match = false;
     });
     assert_eq!(say(tunnel(&loose, &target), &evil, usize::MAX), b"heard");
     assert_eq!(server.seen().pop(), Some(hex(&evil)));

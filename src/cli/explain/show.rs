@@ -12,7 +12,7 @@ use crate::settings::{Layer, Origin, shown};
 /// Puts a verdict into lines, the first of which says what is decided.
 pub(super) fn text(verdict: &Verdict) -> String {
     let word = verdict.answer.word();
-    let mut lines = vec![format!("{word}: {} {}", verdict.act, verdict.target)];
+    let mut lines = vec![format!("{word}: {} {}", verdict.act.word(), verdict.target)];
     lines.extend(
         verdict
             .rule
@@ -37,8 +37,8 @@ pub(super) fn json(verdict: &Verdict) -> Value {
     let changes: Vec<_> = verdict.changes.iter().map(change_json).collect();
     json!({
         "v": 1,
-        "kind": verdict.kind,
-        "act": verdict.act,
+        "kind": verdict.kind.word(),
+        "act": verdict.act.word(),
         "target": verdict.target,
         "verdict": verdict.answer.word(),
         "rule": verdict.rule.as_ref().map(|rule| rule_json(&rule.entry, &rule.origin)),

@@ -17,10 +17,10 @@ use crate::settings::{Entry, NetworkMode, Origin, Settings, shown};
 /// What there is to say about one target.
 #[derive(Debug, Clone)]
 pub(super) struct Verdict {
-    /// What sort of target it is: `path`, `host` or `socket`.
-    pub kind: &'static str,
-    /// What would be done: `read`, `write` or `connect`.
-    pub act: &'static str,
+    /// What sort of target it is.
+    pub kind: Kind,
+    /// What would be done.
+    pub act: Act,
     /// The target as the policy judges it: links followed, names in one spelling.
     pub target: String,
     /// Whether a command may do it.
@@ -33,6 +33,53 @@ pub(super) struct Verdict {
     pub changes: Vec<Change>,
     /// What else the reader should know.
     pub notes: Vec<String>,
+}
+
+/// What sort of target a verdict is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Path,
+    Host,
+    Socket,
+}
+
+impl Kind {
+    /// Returns the word for it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Path => "path",
+            Self::Host => "host",
+            Self::Socket => "socket",
+        }
+    }
+}
+
+/// What would be done with a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Act {
+    Read,
+    Write,
+    Connect,
+}
+
+impl Act {
+    /// Returns the word for it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Connect => "connect",
+        }
+    }
+}
+
+impl From<Right> for Act {
+    fn from(right: Right) -> Self {
+        match right {
+            Right::Read => Self::Read,
+            Right::Write => Self::Write,
+        }
+    }
 }
 
 /// Whether a command may do it.
@@ -79,7 +126,7 @@ impl From<&Entry> for Rule {
 
 impl Verdict {
     /// Starts from a denial that nothing explains yet.
-    fn new(kind: &'static str, act: &'static str, target: String) -> Self {
+    fn new(kind: Kind, act: Act, target: String) -> Self {
         Self {
             kind,
             act,
@@ -146,11 +193,7 @@ impl Judge<'_> {
     }
 
     fn path(&self, asked: &Path, right: Right) -> Verdict {
-        let act = match right {
-            Right::Read => "read",
-            Right::Write => "write",
-        };
-        let mut verdict = Verdict::new("path", act, shown(asked));
+        let mut verdict = Verdict::new(Kind::Path, right.into(), shown(asked));
         // As named: inside, a link of such a tree leads elsewhere than on the host.
         let is_plain = !asked.components().any(|part| part == Component::ParentDir);
         let nesting = self.policy.nesting;
@@ -163,8 +206,21 @@ impl Judge<'_> {
         if let Some(access) = sandbox::private_access(&way.end, nesting) {
             return of_private_tree(verdict, access, right);
         }
+        self.follow_rules(&mut verdict, &way.end, right);
+        self.see_what_is_made(&mut verdict, &way.end);
+        if self.settings.filesystem.disabled && verdict.answer == Answer::Allowed {
+            verdict.rule = self.switch("filesystem.disabled");
+            verdict.reason = None;
+            verdict.changes = Vec::new();
+        }
+        self.note_on_path(&mut verdict, asked, &way, right);
+        verdict
+    }
+
+    /// Answers as the lists of paths do.
+    fn follow_rules(&self, verdict: &mut Verdict, path: &Path, right: Right) {
         let filesystem = &self.policy.filesystem;
-        let decision = filesystem.decide(&way.end);
+        let decision = filesystem.decide(path);
         verdict.answer = Answer::of(decision.grants(right));
         let rule = match right {
             Right::Read => decision.read_rule,
@@ -174,36 +230,38 @@ impl Judge<'_> {
             entry: rule.entry.clone(),
             origin: rule.origin.clone(),
         });
-        let name = decision.write_rule;
-        let name = name.and_then(|rule| filesystem.protecting(rule));
-        let said = name.filter(|_| right == Right::Write);
-        verdict.notes.extend(said.map(|name| {
-            format!(
-                "it is protected by the name `{}`: {}",
-                name.text, name.reason
-            )
-        }));
         verdict.reason = match (rule, right) {
             (Some(_), _) => None,
             (None, Right::Read) => Some("no rule hides it, and reading is open".to_owned()),
             (None, Right::Write) => Some("no entry of filesystem.allowWrite covers it".to_owned()),
         };
-        verdict.changes = filesystem.changes(&way.end, right);
-        let when_made = filesystem.opened_when_made(&way.end);
+        verdict.changes = filesystem.changes(path, right);
+    }
+
+    /// Allows what lies in a directory that a run would make.
+    fn see_what_is_made(&self, verdict: &mut Verdict, path: &Path) {
+        let when_made = self.policy.filesystem.opened_when_made(path);
         if let Some(entry) = when_made.filter(|_| verdict.answer == Answer::Denied) {
             verdict.answer = Answer::Allowed;
             verdict.rule = Some(entry.into());
             verdict.reason = None;
             verdict.changes = vec![Change::remove(entry)];
-            verdict
-                .notes
-                .push("its directory is missing: a run makes it first".to_owned());
+            let note = "its directory is missing: a run makes it first";
+            verdict.notes.push(note.to_owned());
         }
-        if self.settings.filesystem.disabled && verdict.answer == Answer::Allowed {
-            verdict.rule = self.switch("filesystem.disabled");
-            verdict.reason = None;
-            verdict.changes = Vec::new();
-        }
+    }
+
+    fn note_on_path(&self, verdict: &mut Verdict, asked: &Path, way: &Way, right: Right) {
+        let filesystem = &self.policy.filesystem;
+        let name = filesystem.decide(&way.end).write_rule;
+        let name = name.and_then(|rule| filesystem.protecting(rule));
+        let said = name.filter(|_| right == Right::Write).map(|name| {
+            format!(
+                "it is protected by the name `{}`: {}",
+                name.text, name.reason
+            )
+        });
+        verdict.notes.extend(said);
         let real = way.real();
         let copied = real.is_ok_and(|real| filesystem.redacted(&real).is_some());
         verdict.notes.extend(copied.then(|| {
@@ -216,17 +274,14 @@ impl Judge<'_> {
         let tracked = filesystem.tracked_at(&way.end);
         let tracked = tracked.filter(|_| right == Right::Read);
         verdict.notes.extend(tracked);
-        verdict.notes.extend(self.note_on_absent(&way, right));
-        verdict
-            .notes
-            .extend(notes_on(asked, &way, &verdict.changes));
-        let names = other_names(filesystem, &way, verdict.answer);
+        verdict.notes.extend(self.note_on_absent(way, right));
+        verdict.notes.extend(notes_on(asked, way, &verdict.changes));
+        let names = other_names(filesystem, way, verdict.answer);
         verdict.notes.extend(names);
         let held = filesystem.held().filter(|link| way.links.contains(link));
         verdict.notes.extend(held.map(|link| {
             format!("{link} is held in its place: a command can neither remove nor replace it")
         }));
-        verdict
     }
 
     /// A protected name is looked for when a run starts.
@@ -245,7 +300,7 @@ impl Judge<'_> {
     }
 
     fn destination(&self, target: &hostname::Target) -> Result<Verdict> {
-        let mut verdict = Verdict::new("host", "connect", target.to_string());
+        let mut verdict = Verdict::new(Kind::Host, Act::Connect, target.to_string());
         if self.policy.network_mode == NetworkMode::Open {
             verdict.answer = Answer::Allowed;
             verdict.rule = self.switch("network.mode");
@@ -315,7 +370,7 @@ impl Judge<'_> {
 
     fn socket(&self, asked: &Path) -> Verdict {
         let way = path::way_as_listed(asked);
-        let mut verdict = Verdict::new("socket", "connect", shown(&way.end));
+        let mut verdict = Verdict::new(Kind::Socket, Act::Connect, shown(&way.end));
         let view = self.path(asked, Right::Read);
         let sockets = &self.policy.sockets;
         verdict.changes = sockets.changes(&way.end);

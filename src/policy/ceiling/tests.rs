@@ -8,7 +8,6 @@ fn entries(key: &'static str, file: &str, texts: &[&str]) -> Vec<Entry> {
     let entry = |(index, text): (usize, &&str)| {
         Entry::new(
             *text,
-            false,
             Origin {
                 key,
                 file: Some(Path::new(file).into()),

@@ -4,7 +4,7 @@ use super::*;
 use crate::settings::Origin;
 
 fn entry(key: &'static str, text: &str) -> Entry {
-    Entry::new(text.to_owned(), false, Origin::flag(key))
+    Entry::new(text.to_owned(), Origin::flag(key))
 }
 
 fn entries(key: &'static str, texts: &[&str]) -> Vec<Entry> {

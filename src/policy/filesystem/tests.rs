@@ -329,9 +329,8 @@ fn a_path_that_does_not_exist_is_decided_by_where_it_would_be() {
     let dir = RealPath::resolve(&dir).unwrap().as_path().to_owned();
     std::os::unix::fs::symlink("hidden", dir.join("link")).unwrap();
     let settings = settings::Filesystem {
-        deny_read: vec![Entry::new(
+        deny_read: vec![Entry::literal(
             dir.join("hidden").to_str().unwrap().to_owned(),
-            true,
             Origin::built_in("filesystem.denyRead"),
         )],
         ..settings::Filesystem::default()

@@ -21,7 +21,7 @@ pub fn pattern(bytes: &[u8]) {
         layer: Layer::Explicit,
     };
     let settings = settings::Network {
-        allowed_domains: vec![Entry::new(entry.to_owned(), false, origin)],
+        allowed_domains: vec![Entry::new(entry.to_owned(), origin)],
         ..settings::Network::default()
     };
     let Ok(network) = Network::from_settings(&settings) else {

@@ -121,8 +121,7 @@ pub(crate) fn intersection(outer: &Rule, inner: &Rule) -> Option<Rule> {
         ports,
         entry: outer.entry.clone(),
     };
-    let origin = outer.entry.origin.clone();
-    both.entry = Entry::new(both.to_string(), outer.entry.literal, origin);
+    both.entry = outer.entry.with_text(both.to_string());
     Some(both)
 }
 

@@ -103,7 +103,7 @@ fn lists_add_up_and_of_single_values_the_later_counts() {
     assert_eq!(texts(&settings.filesystem.allow_write), ["a", "b", "d"]);
     assert_eq!(texts(&settings.filesystem.deny_read), ["c"]);
     assert_eq!(settings.network.mode, super::super::NetworkMode::Filtered);
-    assert!(settings.network.no_proxy_env);
+    assert!(!settings.network.sets_proxy_env);
     let origin = |index: usize| &settings.filesystem.allow_write[index].origin;
     assert_eq!(origin(0).layer, Layer::User);
     assert_eq!(origin(1).base(), Some(tree.0.join("project").as_path()));

@@ -10,7 +10,6 @@ use crate::settings::{Layer, Origin};
 fn entry(text: &str) -> Entry {
     Entry::new(
         text.to_owned(),
-        false,
         Origin {
             key: "network.allowedDomains",
             file: Some(std::path::Path::new("s.json").into()),

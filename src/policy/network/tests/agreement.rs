@@ -76,7 +76,7 @@ fn a_mismatch_says_what_was_found_and_which_setting_minds() {
 fn the_setting_switches_both_comparisons_off() {
     let settings = settings::Network {
         allowed_domains: entries("network.allowedDomains", &["a.test"]),
-        ignores_host_match: true,
+        requires_host_match: false,
         ..settings::Network::default()
     };
     let network = Network::from_settings(&settings).unwrap();
