@@ -67,6 +67,13 @@ impl Error {
         error
     }
 
+    /// Adds a line below the goal.
+    #[must_use]
+    pub(crate) fn with_line(mut self, line: String) -> Self {
+        self.0.below.push(line);
+        self
+    }
+
     /// Makes one error of several that do not depend on one another: a line each, the kind and
     /// the remedy of the first.
     pub fn joined(errors: Vec<Self>) -> Option<Self> {

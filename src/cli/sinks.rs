@@ -1,5 +1,6 @@
 //! The places that get the events of a run: those of flags, and those of `audit.sinks`.
 
+use std::io;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
@@ -45,7 +46,7 @@ pub(super) fn open(
         match (place.open(), origin) {
             (Ok(sink), _) => sinks.push(sink),
             (Err(error), None) => return Err(error),
-            (Err(error), Some(origin)) => settings = settings.and(Err(placed(&error, &origin))),
+            (Err(error), Some(origin)) => settings = settings.and(Err(placed(error, &origin))),
         }
     }
     Ok((sinks, settings))
@@ -152,9 +153,10 @@ fn descriptor(fd: RawFd, passed: &[RawFd]) -> Result<Sink> {
 }
 
 /// Says where the settings ask for what cannot be had.
-fn placed(error: &Error, origin: &Origin) -> Error {
-    let placed = Error::new(Kind::Settings, format!("{origin}: {error}"));
-    match error.hint() {
+fn placed(error: Error, origin: &Origin) -> Error {
+    let hint = error.hint().map(str::to_owned);
+    let placed = Error::new(Kind::Settings, origin.to_string()).source(io::Error::other(error));
+    match hint {
         Some(hint) => placed.with_hint(hint),
         None => placed,
     }

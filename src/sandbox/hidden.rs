@@ -29,7 +29,7 @@ pub(super) fn explain(
     let Some(reason) = paths.filter_map(|path| reason(&path, files)).next() else {
         return error;
     };
-    Error::of_lines(error.kind(), [error.to_string(), reason]).with_hint(
+    error.with_line(reason).with_hint(
         "add it to `filesystem.allowRead`, with what it needs to run; `srt ctl explain \
          path:NAME` tells more of a name",
     )
