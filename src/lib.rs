@@ -16,6 +16,11 @@
 //! - *proxies*: a process of the host's side that dials what the policy permits.
 //! - *broker*: threads of the launcher that perform the calls a filter stops.
 //! - *executor*: a process inside that performs what the broker has judged.
+//! - *observer*: a thread of the broker that tells of refused uses of files, and decides nothing.
+//! - *held*: of a command, that it waits until all stands; of a link or directory, that it can
+//!   neither be removed nor replaced.
+//! - *view*: the files as the command sees them; *stand-in*: what a hidden path shows in it.
+//! - *permit*: the proof that a target may be dialed, which the policy alone makes.
 //! - *entry*: one string of a list of the settings, as written; *rule*: what an entry means.
 //! - *layer*: one source of settings among those that count. What keeps a rule for files, mounts or
 //!   Landlock, is a *file layer*.
