@@ -10,19 +10,22 @@ mod patience;
 mod proxies;
 
 use std::mem::ManuallyDrop;
+use std::os::fd::{OwnedFd, RawFd};
+use std::path::Path;
 
 use crate::audit::Audit;
 use crate::backend::{Backend, Command, Held, Outcome};
 use crate::error::Result;
-use crate::linux::plan::filter;
+use crate::linux::launch::descriptors;
+use crate::linux::plan::{filter, mounts};
 use crate::linux::{self, Linux};
-use crate::policy::{Host, Policy};
+use crate::policy::filesystem::Access;
+use crate::policy::{Host, Nesting, Policy};
 use crate::settings::Settings;
 use outside::Helpers;
 
-pub use crate::linux::launch::descriptors::{check_kept, writable};
+/// What [`system_calls`] returns.
 pub use crate::linux::plan::filter::Line;
-pub use crate::linux::plan::mounts::private_access;
 
 /// Runs `command` under `settings` and returns how it ended.
 ///
@@ -88,6 +91,28 @@ pub fn system_calls(settings: &Settings, host: &Host) -> Result<Vec<Line>> {
     patience::refuse_endless(settings, host, &linux::mounts()?)?;
     let policy = Policy::from_settings(settings, host)?;
     Ok(filter::lines(&filter::of(&policy, host)))
+}
+
+/// Returns what a command may do with a path that every run makes anew or masks, whatever the
+/// settings say; `None` where they decide.
+pub fn private_access(path: &Path, nesting: Nesting) -> Option<Access> {
+    mounts::private_access(path, nesting)
+}
+
+/// Checks that descriptors which flags name are there; `example` shows such a flag.
+///
+/// # Errors
+/// One of them is not open.
+pub fn check_kept(fds: &[RawFd], example: &str) -> Result<()> {
+    descriptors::check_kept(fds, example)
+}
+
+/// Returns a descriptor of the caller for ourselves to write to.
+///
+/// # Errors
+/// It is not open, or not for writing.
+pub fn writable(number: RawFd) -> Result<OwnedFd> {
+    descriptors::writable(number)
 }
 
 fn confine(settings: &Settings, host: &Host, command: &Command, audit: &Audit) -> Result<Outcome> {
