@@ -16,13 +16,13 @@ pub mod verbosity;
 use std::fmt;
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::error::{Result, printable};
+use crate::error::printable;
 pub use denials::{Denials, FoundChange, FoundRule, Group};
 pub use event::Event;
 use event::Process;
@@ -65,18 +65,6 @@ impl Audit {
             target: Target::Recorder(Arc::new(Recorder::new(run, sinks))),
             verbosity,
         }
-    }
-
-    /// Appends to `path`, which is created mode 0600 and must not be a link.
-    ///
-    /// # Errors
-    /// The file cannot be opened for appending.
-    pub fn to_file(path: &Path, run: &str, verbosity: Verbosity) -> Result<Self> {
-        Ok(Self::new(
-            run,
-            vec![Sink::file(path, FileOptions::default())?],
-            verbosity,
-        ))
     }
 
     /// Returns one for another process, which sends what it records over `line`, a

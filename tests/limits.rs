@@ -384,7 +384,7 @@ fn limits_hold_in_a_run_inside_a_run_and_with_an_open_network() {
     assert_eq!((ran.status, ran.stdout.as_str()), (124, "20\n"), "{ran:?}");
     limited(&scratch, &[], &allocator(256)).0.succeeds();
     let ran = Srt::new(&scratch)
-        .setting("network.mode", "open".into())
+        .set("network.mode", "open".into())
         .flags(&["--max-memory", "64M"])
         .sh(&allocator(256));
     assert_eq!(ran.fails().stdout, "");

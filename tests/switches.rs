@@ -46,7 +46,7 @@ fn an_open_network_is_that_of_the_host_and_reported() {
     assert!(!closed.shows("ok\n"));
 
     let events = scratch.path("events");
-    let open = || Srt::new(&scratch).setting("network.mode", json!("open"));
+    let open = || Srt::new(&scratch).set("network.mode", json!("open"));
     let ran = open().events(&events).run(&words).succeeds();
     assert_eq!(ran.stdout, "ok\n");
     assert!(
@@ -64,7 +64,7 @@ fn hosts_that_need_not_match_are_reported() {
     let scratch = Scratch::new("hostmatch");
     let run = |value: bool| {
         let events = scratch.path(&format!("events-{value}"));
-        let srt = Srt::new(&scratch).setting("network.requireHostMatch", json!(value));
+        let srt = Srt::new(&scratch).set("network.requireHostMatch", json!(value));
         let ran = srt.events(&events).run(&["true"]).succeeds();
         (ran.stderr, weakenings(&events))
     };
@@ -87,13 +87,13 @@ fn on_an_open_network_no_socket_of_the_host_is_in_reach() {
     outside(&format!("/usr/bin/python3 -c '{act}'")).succeeds();
     assert!(listener.accept().is_ok());
 
-    let open = || Srt::new(&scratch).setting("network.mode", json!("open"));
+    let open = || Srt::new(&scratch).set("network.mode", json!("open"));
     open().run(&["/usr/bin/python3", "-c", &act]).fails();
     assert!(listener.accept().is_err());
     let pair = "import socket; a,b=socket.socketpair(); a.send(b'x'); assert b.recv(1)==b'x'";
     open().run(&["/usr/bin/python3", "-c", pair]).succeeds();
     open()
-        .setting("network.allowUnixSockets", json!([path]))
+        .set("network.allowUnixSockets", json!([path]))
         .run(&["true"])
         .is_refused("cannot be granted while `network.mode` is \"open\"");
 }
@@ -144,8 +144,8 @@ fn credentials_of_mode_deny_are_out_of_reach_whatever_shows_them() {
     let file = json!([{ "path": "keys", "mode": "deny" }]);
     let variable = json!([{ "name": "TOKEN", "mode": "deny" }]);
     let ran = start()
-        .setting("credentials.files", file)
-        .setting("credentials.envVars", variable)
+        .set("credentials.files", file)
+        .set("credentials.envVars", variable)
         .sh(script);
     assert!(!ran.shows(&canary), "{}", ran.stdout);
     assert_eq!(ran.stdout, "token=\n");

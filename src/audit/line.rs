@@ -115,13 +115,14 @@ mod tests {
 
     use super::*;
     use crate::audit::event::{Code, Event, Kind};
-    use crate::audit::{Recorded, Sink, Verbosity};
+    use crate::audit::{FileOptions, Recorded, Sink, Verbosity};
 
     /// Records in a file of the test's own, which is removed when `look` is through.
     fn with_file(name: &str, look: impl FnOnce(&Audit, &dyn Fn() -> Vec<String>)) {
         let name = format!("srt-unit-{}-{name}", std::process::id());
         let path = Path::new("/tmp").join(name);
-        let audit = Audit::to_file(&path, "run", Verbosity::Quiet).unwrap();
+        let sink = Sink::file(&path, FileOptions::default()).unwrap();
+        let audit = Audit::new("run", vec![sink], Verbosity::Quiet);
         let lines = || {
             let text = std::fs::read_to_string(&path).unwrap();
             text.lines().map(str::to_owned).collect()

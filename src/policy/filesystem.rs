@@ -1,6 +1,5 @@
 //! Which paths may be read and written: the precedence of the four lists in one function.
 
-mod base;
 mod decision;
 mod denial;
 mod hard_links;
@@ -10,6 +9,7 @@ mod protected;
 mod refusals;
 mod rules;
 mod secrets;
+mod startup;
 mod survey;
 
 use std::collections::{BTreeMap, HashSet};

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use sandbox_runtime::Audit;
-use sandbox_runtime::audit::Verbosity;
+use sandbox_runtime::audit::{FileOptions, Sink, Verbosity};
 use sandbox_runtime::egress::{self, Listeners};
 use sandbox_runtime::policy::network::Network;
 use sandbox_runtime::settings::{self, Entry, Layer, Origin};
@@ -52,7 +52,8 @@ impl Proxy {
         change(&mut settings);
         let network = Network::from_settings(&settings).unwrap();
         network.learn_own_addresses(Vec::new());
-        let audit = Audit::to_file(&events, "test", Verbosity::Warnings).unwrap();
+        let sink = Sink::file(&events, FileOptions::default()).unwrap();
+        let audit = Audit::new("test", vec![sink], Verbosity::Warnings);
         let [http, socks] = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
         let (http_at, socks_at) = (http.local_addr().unwrap(), socks.local_addr().unwrap());
         let listeners = Listeners {

@@ -19,7 +19,7 @@ fn what_is_dropped_is_said_and_values_are_shown_nowhere() {
             .env("PIP_PROXY", format!("http://{mark}"))
             .env("MY_TOKEN", &mark)
             .env("ORDINARY", &mark)
-            .setting("env.deny", json!(["@secrets"]))
+            .set("env.deny", json!(["@secrets"]))
             .flags(&["--env", &format!("SET={mark}")])
     };
     for flag in ["--verbose", "--debug", "--dry-run"] {
@@ -66,13 +66,13 @@ fn entries_of_the_settings_decide_in_their_order() {
     let deny = json!(["DENIED", "DENIED_*", "SET", "@secrets"]);
     let found = inside(
         start
-            .setting("env.deny", deny)
-            .setting(
+            .set("env.deny", deny)
+            .set(
                 "env.allow",
                 json!(["DENIED", "KEPT_*", "SSH_AUTH_SOCK", "UNSET"]),
             )
-            .setting("env.set", json!({ "SET": "from settings=", "NEW": "" }))
-            .setting(
+            .set("env.set", json!({ "SET": "from settings=", "NEW": "" }))
+            .set(
                 "credentials.envVars",
                 json!([{ "name": "UNSET", "mode": "deny" }]),
             ),
@@ -162,9 +162,7 @@ fn an_entry_that_can_match_no_variable_is_refused_with_its_place() {
             json!([{ "name": "A*", "mode": "deny" }]),
         ),
     ] {
-        let ran = Srt::new(&scratch)
-            .setting(key, value.clone())
-            .run(&["true"]);
+        let ran = Srt::new(&scratch).set(key, value.clone()).run(&["true"]);
         assert_eq!(ran.status, 125, "{key} {value}: {}", ran.stderr);
         assert!(
             ran.stderr.contains(".json:1:"),
@@ -187,7 +185,7 @@ fn without_proxy_variables_the_callers_are_dropped_too() {
             .env("no_proxy", "x")
     };
     assert_eq!(inside(start())["HTTPS_PROXY"], "http://127.0.0.1:3128");
-    let off = || start().setting("network.proxyEnv", json!(false));
+    let off = || start().set("network.proxyEnv", json!(false));
     let found = inside(off());
     let left = found
         .keys()
@@ -222,7 +220,7 @@ fn git_works_in_the_directories_that_are_named_safe() {
             .stderr
             .contains("dubious ownership")
     );
-    let safe = |directory: &str| start().setting("git.safeDirectories", json!([directory]));
+    let safe = |directory: &str| start().set("git.safeDirectories", json!([directory]));
     safe(git[2]).run(&git).succeeds();
     safe(scratch.marker()).run(&git).succeeds();
     safe("*").run(&git).succeeds();

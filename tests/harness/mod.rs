@@ -134,7 +134,7 @@ impl Srt {
         self
     }
 
-    /// Sets a key that is no list: `network.allowAllUnixSockets`.
+    /// Sets a key of a section: `network.allowAllUnixSockets`.
     #[must_use]
     pub fn set(mut self, key: &str, value: Value) -> Self {
         let (section, name) = key.split_once('.').expect("a key is `section.name`");
@@ -157,14 +157,6 @@ impl Srt {
             .as_array_mut()
             .expect("the key is a list");
         list.push(json!({ "path": path, "literal": true }));
-        self
-    }
-
-    /// Sets a key of any kind: `env.inherit`.
-    #[must_use]
-    pub fn setting(mut self, key: &str, value: Value) -> Self {
-        let (section, name) = key.split_once('.').expect("a key is `section.name`");
-        self.settings[section][name] = value;
         self
     }
 

@@ -71,7 +71,7 @@ fn names_lead_into_private_networks_only_where_that_is_set() {
             }
             let open = |host: &str| {
                 let key = "network.allowPrivateNetworks";
-                world.srt(&[host], &[]).setting(key, true.into())
+                world.srt(&[host], &[]).set(key, true.into())
             };
             for host in hosts {
                 let mut stderr = String::new();
@@ -96,7 +96,7 @@ fn no_name_leads_where_resolved_addresses_are_denied() {
         |world| {
             let curl = |denied: &str, host: &str| {
                 let srt = world.srt(&["app.test", "192.0.2.10"], &[]);
-                let srt = srt.setting(
+                let srt = srt.set(
                     "network.deniedResolvedAddresses",
                     [denied].as_slice().into(),
                 );
