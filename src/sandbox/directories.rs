@@ -22,9 +22,7 @@ pub(super) fn policy(settings: &Settings, host: &Host, audit: &Audit) -> Result<
         policy = Policy::from_settings(settings, host)?;
     }
     let own = make_own(settings, &policy, host)?;
-    policy
-        .filesystem
-        .protect_files(own.iter().map(PathBuf::as_path), host)?;
+    policy.filesystem.protect_files(&own, host)?;
     Ok(policy)
 }
 
