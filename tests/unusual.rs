@@ -169,7 +169,7 @@ fn on_a_host_without_proc_or_devices_a_run_is_refused_by_their_names() {
     }
     assert_eq!(whole.stdout, "ran\nkept out\ny\ncat\n", "{}", whole.stderr);
     // No /sys in that one.
-    let no_proc = in_image(&root, null).is_refused("/proc/self/mountinfo");
+    let no_proc = in_image(&root, null).is_refused("/proc/self/exe");
     assert!(
         no_proc.stderr.contains("hint: mount /proc"),
         "{}",

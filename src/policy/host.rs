@@ -180,7 +180,7 @@ fn own_program() -> Result<Option<PathBuf>> {
         Err(error) => Err(
             Error::new(Kind::Unsupported, "cannot tell which program this is")
                 .call("readlink(/proc/self/exe)", error)
-                .with_hint("srt keeps its own program from being replaced: let it read its link"),
+                .with_hint("mount /proc, and let srt read its own link there"),
         ),
     }
 }
