@@ -87,8 +87,7 @@ impl Run {
         };
         DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
         // Held from here on: whatever takes the place of a name above leads nowhere else.
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let held = openat(CWD, &dir, flags, Mode::empty())?;
+        let held = hold(&dir)?;
         let name = format!("{}-{}.json", self.time.replace(':', ""), self.run);
         let hidden = format!(".{name}");
         let written = self.write(&held, &hidden, &name);
@@ -121,8 +120,7 @@ pub(super) fn last(host: &Host, count: usize) -> Result<Vec<Run>> {
         usage("there is no place where earlier runs are kept")
             .with_hint("set HOME or XDG_STATE_HOME to an absolute path of your own")
     })?;
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let names = match openat(CWD, &dir, flags, Mode::empty()).and_then(Dir::new) {
+    let names = match hold(&dir).and_then(Dir::new) {
         Err(rustix::io::Errno::NOENT) => Vec::new(),
         held => names(held.map_err(|errno| unreadable(&dir, "open", errno.into()))?),
     };
@@ -150,6 +148,12 @@ fn read(file: &Path) -> Result<Run> {
 
 fn unreadable(path: &Path, call: &str, error: io::Error) -> Error {
     Error::new(Kind::Usage, format!("cannot read {}", shown(path))).call(call, error)
+}
+
+/// Opens the directory of records, which is no link.
+fn hold(dir: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(CWD, dir, flags, Mode::empty())
 }
 
 /// Returns the names of the records, the oldest first. Nothing else in there is ours.
